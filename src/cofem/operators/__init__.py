@@ -1,0 +1,35 @@
+"""What Φ and R are: linear operators, applied to rows of any array library."""
+
+from cofem.operators.adapters import as_operator, from_functions
+from cofem.operators.algebra import stack
+from cofem.operators.autoregressive import Autoregressive
+from cofem.operators.base import LinearOperator
+from cofem.operators.checks import check_adjoint
+from cofem.operators.convolution import Convolution
+from cofem.operators.dct import DCT
+from cofem.operators.dense import Dense
+from cofem.operators.differences import FiniteDifference
+from cofem.operators.elementary import Diagonal, Identity
+from cofem.operators.fourier import Fourier
+from cofem.operators.smoothing import Smoothing
+from cofem.operators.sparse import Sparse
+from cofem.operators.wavelet import Wavelet
+
+__all__ = [
+    "DCT",
+    "Autoregressive",
+    "Convolution",
+    "Dense",
+    "Diagonal",
+    "FiniteDifference",
+    "Fourier",
+    "Identity",
+    "LinearOperator",
+    "Smoothing",
+    "Sparse",
+    "Wavelet",
+    "as_operator",
+    "check_adjoint",
+    "from_functions",
+    "stack",
+]

@@ -1,0 +1,81 @@
+"""What other people's products are given, and what is accepted from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators._validation import all_finite, count, floating
+
+
+def by_parts(product: Callable[[Array], Array], x: Array, is_complex: bool) -> Array:
+    """Give a real operator the real and imaginary parts in turn.
+
+    Code for real operators often drops imaginary parts or refuses them; by linearity
+    it need not know of them.
+    """
+    if not backend.is_complex(x) or is_complex:
+        return product(x)
+    xp = backend.namespace(x)
+    real, imaginary = xp.real(x), xp.imag(x)
+    if backend.is_numpy(x):
+        real, imaginary = np.ascontiguousarray(real), np.ascontiguousarray(imaginary)
+    return product(real) + 1j * product(imaginary)
+
+
+def accepted(out: Any, x: Array, length: int, call: str, is_complex: bool) -> Array:
+    """Return what a user's code returned, in the precision of ``x``, or refuse it."""
+    if not backend.is_array(out):
+        raise ValueError(f"{call} returned {type(out).__name__}, expected an array")
+    if backend.library(out) != backend.library(x):
+        raise ValueError(
+            f"{call} returned an array of {backend.library(out)}, expected {backend.library(x)}"
+        )
+    expected = (*x.shape[:-1], length)
+    if tuple(out.shape) != expected:
+        raise ValueError(f"{call} returned shape {tuple(out.shape)}, expected {expected}")
+    out = floating(out, f"what {call} returned")
+    if backend.is_complex(out) and not is_complex:
+        raise ValueError(
+            f"{call} returned complex numbers for real ones, but the operator's dtype is real; "
+            "declare it complex"
+        )
+    if not all_finite(out):
+        raise ValueError(f"{call} returned NaN or Inf")
+    xp = backend.namespace(out)
+    # A view of the input must not be handed on: who gets a product may write into it.
+    shares = np.may_share_memory(out, x) if backend.is_numpy(out) else out is x
+    return xp.astype(out, result_dtype(x, is_complex), copy=bool(shares))
+
+
+def result_dtype(x: Array, is_complex: bool) -> Any:
+    xp = backend.namespace(x)
+    if is_complex or backend.is_complex(x):
+        return backend.complex_dtype(x.dtype, xp)
+    return backend.real_dtype(x.dtype, xp)
+
+
+def pair(shape: Any, name: str) -> tuple[int, int]:
+    try:
+        n, d = shape
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be (N, D), got {shape!r}") from None
+    return count(n, name), count(d, name)
+
+
+def dtype_is_complex(dtype: Any) -> bool:
+    # np.dtype knows Python's types and NumPy's names; other libraries' dtypes by their text.
+    try:
+        kind = np.dtype(dtype).kind
+    except TypeError:
+        text = str(dtype)
+        if not any(word in text for word in ("complex", "float", "int")):
+            raise TypeError(f"dtype must be a numeric dtype, got {dtype!r}") from None
+        return "complex" in text
+    if kind not in "biufc":
+        raise TypeError(f"dtype must be numeric, got {dtype!r}")
+    return bool(kind == "c")

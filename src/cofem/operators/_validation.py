@@ -1,0 +1,99 @@
+"""The checks that operators share at their door."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+
+
+def all_finite(x: Array) -> bool:
+    """Whether ``x`` holds neither NaN nor Inf.
+
+    One sum decides the usual case; only a sum that overflows needs a second look.
+
+    Examples
+    --------
+    >>> all_finite(np.array([1.0, np.nan]))
+    False
+    """
+    xp = backend.namespace(x)
+    with np.errstate(all="ignore"):
+        total = xp.sum(x)
+    return bool(xp.isfinite(total)) or bool(xp.all(xp.isfinite(x)))
+
+
+def numbers(x: Any, name: str, ndim: int) -> Array:
+    """Return ``x`` as floating-point numbers, or refuse it naming ``name``.
+
+    Integers and booleans become float64. Refused: another number of axes, an empty
+    array, object or string dtypes, masked arrays, NaN and Inf.
+
+    Examples
+    --------
+    >>> numbers(np.array([1, 2]), "kernel", 1)
+    array([1., 2.])
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill its gaps and pass a plain array")
+    if not backend.is_array(x):
+        raise TypeError(f"{name} must be a {ndim}-D array of numbers, got {type(x).__name__}")
+    if isinstance(x, np.ndarray):
+        x = np.asarray(x)  # np.matrix would keep two axes for ever
+    if x.ndim != ndim:
+        raise ValueError(f"{name} must be {ndim}-D, got an array of shape {tuple(x.shape)}")
+    if 0 in x.shape:
+        raise ValueError(f"{name} is empty: its shape is {tuple(x.shape)}")
+    x = floating(x, name)
+    if not all_finite(x):
+        raise ValueError(f"{name} contains NaN or Inf")
+    return x
+
+
+def floating(x: Array, name: str) -> Array:
+    """Return ``x`` in one of the four dtypes we compute in, or refuse its dtype."""
+    xp = backend.namespace(x)
+    if x.dtype in (xp.float32, xp.float64, xp.complex64, xp.complex128):
+        return x
+    # NumPy's object and string dtypes are unknown to the standard's isdtype.
+    if backend.is_numpy(x) and x.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must hold numbers, got dtype {x.dtype}")
+    if xp.isdtype(x.dtype, "complex floating"):
+        return xp.astype(x, xp.complex128)
+    return xp.astype(x, xp.float64)
+
+
+def host_vector(x: Any, name: str) -> np.ndarray:
+    """Return a short vector of numbers (a kernel, weights) as a NumPy array."""
+    if not backend.is_array(x):
+        x = np.asarray(x)
+    return backend.to_numpy(numbers(x, name, 1))
+
+
+def count(n: Any, name: str) -> int:
+    """Return ``n`` as a positive int, or refuse it naming ``name``."""
+    try:
+        value = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{name} must be a positive integer, got {n!r}") from None
+    if value < 1 or isinstance(n, bool):
+        raise ValueError(f"{name} must be a positive integer, got {n!r}")
+    return value
+
+
+def image_shape(shape: Any) -> tuple[int, ...]:
+    """Return the shape of an image as a tuple; one integer means one axis.
+
+    Examples
+    --------
+    >>> image_shape(8), image_shape([4, 6])
+    ((8,), (4, 6))
+    """
+    sides = shape if isinstance(shape, (tuple, list)) else (shape,)
+    if not sides:
+        raise ValueError("shape must have at least one side")
+    return tuple(count(side, "shape") for side in sides)

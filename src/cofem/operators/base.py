@@ -1,0 +1,195 @@
+"""What every operator can do.
+
+An operator maps rows: ``forward`` takes (…, D) to (…, N). Concrete operators
+are final; they implement ``_forward`` and ``_adjoint`` (and ``_gram`` where it
+is cheaper than both in turn) on arrays that are already checked.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators._validation import floating
+
+if TYPE_CHECKING:
+    import scipy.sparse.linalg
+
+
+class LinearOperator(ABC):
+    """A linear map from C^D to C^N, or R^D to R^N, applied to rows of a batch.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        (N, D): the number of measurements and of unknowns.
+    is_complex : bool
+        Whether real input gives complex output.
+    trusted : bool
+        Whether the adjoint is known to be the adjoint. Operators made of user
+        functions are not trusted: ``fit`` runs a dot test on them.
+    splits_rows : bool
+        Whether a batch costs the same row by row as at once (transforms), so
+        that the solver may hand rows to several threads. False for dense
+        matrices, where one matrix product over the whole batch is faster.
+    exact_column_norms : bool
+        Whether :meth:`column_norms_squared` is exact rather than estimated.
+    exact_row_norms : bool
+        Whether the squared norms of the rows, which are the columns of the adjoint,
+        have a formula too (``_row_norms_squared``).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cofem.operators import Convolution, Identity
+    >>> phi = 2 * Identity(3) @ Convolution([1.0, 1.0], n=3)
+    >>> phi.shape, phi.is_complex, phi.trusted
+    ((3, 3), False, True)
+    >>> phi.to_dense().round(6)
+    array([[2., 0., 0.],
+           [2., 2., 0.],
+           [0., 2., 2.]])
+    """
+
+    shape: tuple[int, int]
+    is_complex: bool = False
+    trusted: bool = True
+    splits_rows: bool = True
+    exact_column_norms: bool = True
+    exact_row_norms: bool = False
+
+    # Let NumPy arrays and scalars on the left leave the product to us.
+    __array_ufunc__ = None
+
+    # -- the public products ---------------------------------------------------
+
+    def forward(self, x: Array) -> Array:
+        """Apply the operator: (…, D) to (…, N)."""
+        return self._forward(self._checked(x, self.shape[1], "forward"))
+
+    def adjoint(self, y: Array) -> Array:
+        """Apply the conjugate transpose: (…, N) to (…, D)."""
+        return self._adjoint(self._checked(y, self.shape[0], "adjoint"))
+
+    def gram(self, x: Array) -> Array:
+        """Apply ΦᴴΦ: (…, D) to (…, D)."""
+        return self._gram(self._checked(x, self.shape[1], "gram"))
+
+    def column_norms_squared(self, like: Array | None = None) -> Array:
+        """Return ‖φ_j‖² for every column, shape (D,), real.
+
+        The result has the library, device and precision of ``like`` (NumPy,
+        float64 by default).
+        """
+        if like is None:
+            import numpy as np
+
+            like = np.empty(0)
+        xp = backend.namespace(like)
+        norms = self._column_norms_squared(like)
+        return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=False)
+
+    # -- what a concrete operator provides -------------------------------------
+
+    @abstractmethod
+    def _forward(self, x: Array) -> Array: ...
+
+    @abstractmethod
+    def _adjoint(self, y: Array) -> Array: ...
+
+    def _gram(self, x: Array) -> Array:
+        return self._adjoint(self._forward(x))
+
+    @abstractmethod
+    def _column_norms_squared(self, like: Array) -> Array: ...
+
+    def _row_norms_squared(self, like: Array) -> Array:
+        raise NotImplementedError(f"{type(self).__name__} has no formula for its row norms")
+
+    @staticmethod
+    def _constant_norms(value: float, n: int, like: Array) -> Array:
+        xp = backend.namespace(like)
+        dtype = backend.real_dtype(like.dtype, xp)
+        return xp.full((n,), value, dtype=dtype, device=backend.device_of(like))
+
+    # -- algebra ---------------------------------------------------------------
+
+    @property
+    def H(self) -> LinearOperator:  # noqa: N802
+        """The adjoint as an operator."""
+        from cofem.operators.algebra import Adjoint
+
+        return Adjoint(self)
+
+    def __matmul__(self, other: Any) -> Any:
+        from cofem.operators.algebra import Product
+
+        if isinstance(other, LinearOperator):
+            return Product(self, other)
+        if backend.is_array(other) and other.ndim == 1:
+            return self.forward(other)
+        return NotImplemented
+
+    def __add__(self, other: Any) -> Any:
+        from cofem.operators.algebra import Sum
+
+        return Sum(self, other) if isinstance(other, LinearOperator) else NotImplemented
+
+    def __sub__(self, other: Any) -> Any:
+        return self + (-1) * other if isinstance(other, LinearOperator) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Any:
+        from cofem.operators.algebra import Scaled, is_scalar
+
+        return Scaled(factor, self) if is_scalar(factor) else NotImplemented
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> LinearOperator:
+        from cofem.operators.algebra import Scaled
+
+        return Scaled(-1, self)
+
+    # -- views -----------------------------------------------------------------
+
+    def to_dense(self, like: Array | None = None) -> Array:
+        """Return the matrix, shape (N, D), by applying the operator to every unit vector."""
+        import numpy as np
+
+        like = np.empty(0) if like is None else like
+        xp = backend.namespace(like)
+        eye = xp.eye(self.shape[1], dtype=like.dtype, device=backend.device_of(like))
+        return xp.matrix_transpose(self.forward(eye))
+
+    def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
+        """Return a ``scipy.sparse.linalg.LinearOperator`` that acts on NumPy columns."""
+        import numpy as np
+        from scipy.sparse.linalg import LinearOperator as SciPyOperator
+
+        return SciPyOperator(
+            shape=self.shape,
+            dtype=np.complex128 if self.is_complex else np.float64,
+            matvec=lambda v: self.forward(np.ravel(v)),
+            rmatvec=lambda v: self.adjoint(np.ravel(v)),
+            matmat=lambda V: self.forward(np.ascontiguousarray(V.T)).T,
+            rmatmat=lambda V: self.adjoint(np.ascontiguousarray(V.T)).T,
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape})"
+
+    # -- the door --------------------------------------------------------------
+
+    def _checked(self, x: Array, length: int, call: str) -> Array:
+        if not backend.is_array(x):
+            raise TypeError(
+                f"{type(self).__name__}.{call} takes an array, got {type(x).__name__}"
+            )
+        if x.ndim == 0 or x.shape[-1] != length:
+            raise ValueError(
+                f"{type(self).__name__}.{call}: the last axis must have length {length}, "
+                f"got an array of shape {tuple(x.shape)}"
+            )
+        return floating(x, f"the argument of {type(self).__name__}.{call}")

@@ -1,0 +1,93 @@
+"""The dot test: does the adjoint belong to the operator."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators.base import LinearOperator
+
+
+def check_adjoint(
+    op: LinearOperator,
+    like: Array | None = None,
+    seed: int = 0,
+    rtol: float | None = None,
+    name: str = "phi",
+) -> None:
+    """Raise if ⟨Φx, y⟩ and ⟨x, Φᴴy⟩ differ (the dot test).
+
+    Tested with a random x and two y: a random one, which sees every entry, and Φx,
+    for which ⟨Φx, y⟩ is as large as it can be, so that a wrong factor shows at any size.
+
+    Parameters
+    ----------
+    op : LinearOperator of shape (N, D)
+    like : array, optional
+        The test runs in its library, device and precision; NumPy, float64 by default.
+    seed : int
+        Seed of the random vectors.
+    rtol : float, optional
+        Allowed difference relative to ‖Φx‖‖y‖ + ‖x‖‖Φᴴy‖; 1e-6 in double and
+        5e-5 in single precision by default.
+    name : str
+        What the error calls the operator.
+
+    Raises
+    ------
+    ValueError
+        If the two differ, or if a product changes its argument.
+
+    Examples
+    --------
+    >>> from cofem.operators import from_functions
+    >>> wrong = from_functions(lambda z: 2 * z, lambda y: y, shape=(2, 2), dtype=float)
+    >>> check_adjoint(wrong)
+    Traceback (most recent call last):
+    ...
+    ValueError: phi: the adjoint is not the adjoint of forward: ⟨Φx, y⟩ = ...
+    """
+    like = np.empty(0) if like is None else like
+    xp = backend.namespace(like)
+    convert = backend.complex_dtype if op.is_complex else backend.real_dtype
+    home = xp.empty((0,), dtype=convert(like.dtype, xp), device=backend.device_of(like))
+    if rtol is None:
+        rtol = 5e-5 if float(xp.finfo(home.dtype).eps) > 1e-10 else 1e-6
+    random = backend.Random(seed)
+    x = random.normal((op.shape[1],), home)
+    forward = _unchanged(op.forward, x, f"{name}: forward")
+    for y in (random.normal((op.shape[0],), home), forward):
+        adjoint = _unchanged(op.adjoint, y, f"{name}: adjoint")
+        left, right = _inner(forward, y), _inner(x, adjoint)
+        scale = _length(forward) * _length(y) + _length(x) * _length(adjoint)
+        # "not ≤" rather than ">": NaN must not pass.
+        if not abs(left - right) <= rtol * scale:
+            relative = abs(left - right) / max(abs(left), abs(right))
+            raise ValueError(
+                f"{name}: the adjoint is not the adjoint of forward: ⟨Φx, y⟩ = {_text(left)}, "
+                f"⟨x, Φᴴy⟩ = {_text(right)} (relative difference {relative:.2g})"
+            )
+
+
+def _unchanged(product: object, x: Array, call: str) -> Array:
+    xp = backend.namespace(x)
+    before = xp.asarray(x, copy=True)
+    out = product(x)  # type: ignore[operator]
+    if not bool(xp.all(x == before)):
+        raise ValueError(f"{call} changes its argument in place; it must work on a copy")
+    return out
+
+
+def _inner(a: Array, b: Array) -> complex:
+    return complex(backend.namespace(a).sum(backend.conj(a) * b))
+
+
+def _length(x: Array) -> float:
+    return math.sqrt(float(backend.namespace(x).sum(backend.abs_squared(x))))
+
+
+def _text(value: complex) -> str:
+    return f"{value:.6g}" if value.imag else f"{value.real:.6g}"

@@ -1,0 +1,86 @@
+"""A matrix that is stored."""
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from cofem import backend
+from cofem.backend import Array, Cache, Constant
+from cofem.operators._matmul import times
+from cofem.operators._validation import numbers
+from cofem.operators.base import LinearOperator
+
+# The D × D Gram matrix is kept up to this D: 512 MiB in float64.
+GRAM_UP_TO = 8192
+
+
+@final
+class Dense(LinearOperator):
+    """A matrix of any array library.
+
+    ``gram`` multiplies with ΦᴴΦ, made at its first call, where that is the smaller
+    matrix (D ≤ N, and D ≤ 8192 to bound the memory), and with Φ and Φᴴ otherwise.
+
+    Parameters
+    ----------
+    matrix : array of shape (N, D)
+        Integers are converted to float64. It is not copied.
+    name : str
+        What the errors call it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> phi = Dense(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]]))
+    >>> phi.forward(np.array([1.0, 1.0, 1.0]))
+    array([3., 2.])
+    >>> phi.adjoint(np.array([1.0, 0.0]))
+    array([1., 2., 0.])
+    """
+
+    splits_rows = False
+    exact_row_norms = True
+
+    def __init__(self, matrix: Any, *, name: str = "phi") -> None:
+        matrix = numbers(matrix, name, 2)
+        self.shape = (int(matrix.shape[0]), int(matrix.shape[1]))
+        self.is_complex = backend.is_complex(matrix)
+        self._matrix = Constant(matrix)
+        self._grams = Cache()
+
+    @property
+    def matrix(self) -> Array:
+        """The matrix, shape (N, D)."""
+        return self._matrix.value
+
+    def _forward(self, x: Array) -> Array:
+        matrix = self._matrix.like(x)
+        return times(x, backend.namespace(x).matrix_transpose(matrix))
+
+    def _adjoint(self, y: Array) -> Array:
+        # y Φ* as (y* Φ)*: conjugating the rows is cheaper than conjugating the matrix.
+        matrix = self._matrix.like(y)
+        if not self.is_complex:
+            return times(y, matrix)
+        return backend.conj(times(backend.conj(y), matrix))
+
+    def _gram(self, x: Array) -> Array:
+        n, d = self.shape
+        if d > min(n, GRAM_UP_TO):
+            return self._adjoint(self._forward(x))
+        return times(x, self._grams.get(x, lambda: self._make_gram(x)))
+
+    def _make_gram(self, x: Array) -> Array:
+        """Return (ΦᴴΦ)ᵀ, which multiplies rows from the right."""
+        matrix = self._matrix.like(x)
+        return backend.namespace(x).matrix_transpose(matrix) @ backend.conj(matrix)
+
+    def _column_norms_squared(self, like: Array) -> Array:
+        return backend.namespace(like).sum(
+            backend.abs_squared(self._matrix.like(like)), axis=0
+        )
+
+    def _row_norms_squared(self, like: Array) -> Array:
+        return backend.namespace(like).sum(
+            backend.abs_squared(self._matrix.like(like)), axis=1
+        )

@@ -1,0 +1,148 @@
+"""Column norms and the spectral norm of operators known only by their products."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators.base import LinearOperator
+
+# Up to this many unit vectors are cheap enough to be exact.
+EXACT_UP_TO = 512
+# Numbers in one block of vectors: 128 MiB in float64.
+BLOCK = 1 << 24
+
+
+def norms_are_exact(shape: tuple[int, int]) -> bool:
+    """Whether :func:`estimate_column_norms_squared` is exact for operators of this shape.
+
+    Examples
+    --------
+    >>> norms_are_exact((10_000, 300)), norms_are_exact((10_000, 3000))
+    (True, False)
+    """
+    return min(shape) <= EXACT_UP_TO
+
+
+def estimate_column_norms_squared(
+    op: LinearOperator, like: Array, n_probes: int = 64, seed: int = 0
+) -> Array:
+    """Return ‖φ_j‖² for every column through products only.
+
+    Exact, through unit vectors, when N or D is at most 512. Otherwise the mean of
+    |Φᴴq|² over random signs q (unit-modulus numbers for complex operators): it is
+    never negative, its expectation is ‖φ_j‖², and its relative standard deviation
+    at most √(2/n_probes).
+
+    Parameters
+    ----------
+    op : LinearOperator of shape (N, D)
+    like : array
+        Its library, device and precision are used.
+    n_probes : int
+        Number of random vectors.
+    seed : int
+        Seed of the random vectors.
+
+    Returns
+    -------
+    array of shape (D,), real
+
+    Examples
+    --------
+    >>> from cofem.operators import Dense
+    >>> op = Dense(np.array([[3.0, 0.0], [4.0, 1.0]]))
+    >>> estimate_column_norms_squared(op, np.empty(0))
+    array([25.,  1.])
+    """
+    n, d = op.shape
+    home = _argument(op, like)
+    if d <= EXACT_UP_TO:
+        return _from_unit_columns(op, home)
+    exact = n <= EXACT_UP_TO
+    total = n if exact else n_probes
+    block = max(1, BLOCK // max(n, d))
+    norms: Array = 0.0
+    for start in range(0, total, block):
+        rows = min(block, total - start)
+        if exact:
+            q = _unit_rows(n, start, rows, home)
+        else:
+            q = backend.Random(seed, start).signs((rows, n), home)
+        xp = backend.namespace(q)
+        norms = norms + xp.sum(backend.abs_squared(op.adjoint(q)), axis=0)
+    return norms if exact else norms / n_probes
+
+
+def norm_squared(
+    op: LinearOperator, like: Array | None = None, n_iter: int = 30, seed: int = 0
+) -> float:
+    """Return ‖Φ‖², the largest eigenvalue of ΦᴴΦ, by power iteration.
+
+    The result is a slight underestimate: ‖ΦᴴΦx‖ of a unit vector x never exceeds
+    the largest eigenvalue. Multiply by 1.05 or so where an upper bound is needed.
+
+    Parameters
+    ----------
+    op : LinearOperator of shape (N, D)
+    like : array, optional
+        Its library, device and precision are used; NumPy in float64 by default.
+    n_iter : int
+        Number of products with ΦᴴΦ.
+    seed : int
+        Seed of the starting vector.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from cofem.operators import Diagonal
+    >>> round(norm_squared(Diagonal(np.array([1.0, 3.0, 2.0]))), 6)
+    9.0
+    """
+    home = _argument(op, np.empty(0) if like is None else like)
+    x = backend.Random(seed).normal((op.shape[1],), home)
+    x = x / _length(x)
+    estimate = 0.0
+    for _ in range(n_iter):
+        x = op.gram(x)
+        estimate = _length(x)
+        if estimate == 0.0 or not math.isfinite(estimate):
+            break
+        x = x / estimate
+    return estimate
+
+
+def _argument(op: LinearOperator, like: Array) -> Array:
+    """Return an empty array of the kind of ``like``, complex exactly if the operator is."""
+    xp = backend.namespace(like)
+    convert = backend.complex_dtype if op.is_complex else backend.real_dtype
+    return xp.empty((0,), dtype=convert(like.dtype, xp), device=backend.device_of(like))
+
+
+def _unit_rows(n: int, start: int, rows: int, home: Array) -> Array:
+    xp = backend.namespace(home)
+    return xp.eye(rows, n, k=start, dtype=home.dtype, device=backend.device_of(home))
+
+
+def _from_unit_columns(op: LinearOperator, home: Array) -> Array:
+    n, d = op.shape
+    xp = backend.namespace(home)
+    block = max(1, BLOCK // max(n, d))
+    parts = [
+        xp.sum(
+            backend.abs_squared(op.forward(_unit_rows(d, start, min(block, d - start), home))),
+            axis=-1,
+        )
+        for start in range(0, d, block)
+    ]
+    return xp.concat(parts, axis=0)
+
+
+def _length(x: Array) -> float:
+    return math.sqrt(float(backend.namespace(x).sum(backend.abs_squared(x))))

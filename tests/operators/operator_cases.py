@@ -1,0 +1,254 @@
+"""One table of operators with matrices built without them."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pywt
+import scipy.fft
+import scipy.linalg
+import scipy.signal
+import scipy.sparse
+import scipy.sparse.linalg
+
+from cofem import operators as ops
+
+rng = np.random.default_rng(7)
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, its matrix, and whether any array library can apply it."""
+
+    make: Callable[[], ops.LinearOperator]
+    matrix: Callable[[], np.ndarray]
+    everywhere: bool = True
+
+
+def on_rows(function: Callable[[np.ndarray], np.ndarray], d: int) -> np.ndarray:
+    return function(np.eye(d)).T
+
+
+def conv_matrix(kernel: Any, n: int) -> np.ndarray:
+    column = np.zeros(n, np.asarray(kernel).dtype)
+    column[: len(kernel)] = kernel
+    return scipy.linalg.toeplitz(column, np.zeros(n))
+
+
+def fourier_matrix(shape: tuple[int, ...], flat: Any) -> np.ndarray:
+    eye = np.eye(int(np.prod(shape))).reshape(-1, *shape)
+    spectra = np.fft.fftn(eye, axes=range(1, len(shape) + 1), norm="ortho")
+    return spectra.reshape(len(eye), -1).T[flat]
+
+
+def wavelet_matrix(shape: tuple[int, ...], name: str, level: int) -> np.ndarray:
+    with warnings.catch_warnings():  # PyWavelets warns about depths where borders meet
+        warnings.simplefilter("ignore", UserWarning)
+        template = pywt.wavedecn(np.zeros(shape), name, mode="periodization", level=level)
+    _, slices = pywt.coeffs_to_array(template)
+    columns = []
+    for e in np.eye(int(np.prod(shape))):
+        nested = pywt.array_to_coeffs(e.reshape(shape), slices, output_format="wavedecn")
+        columns.append(pywt.waverecn(nested, name, mode="periodization").ravel())
+    return np.stack(columns, axis=1)
+
+
+def difference_matrix(shape: tuple[int, ...], axis: int) -> np.ndarray:
+    def differences(eye: np.ndarray) -> np.ndarray:
+        image = eye.reshape(-1, *shape)
+        shifted = np.roll(image, 1, axis=axis % len(shape) + 1)
+        return (image - shifted).reshape(len(eye), -1)
+
+    return on_rows(differences, int(np.prod(shape)))
+
+
+def smoothing_matrix(shape: tuple[int, ...], sigmas: tuple[float, ...]) -> np.ndarray:
+    out = np.ones((1, 1))
+    for n, sigma in zip(shape, sigmas, strict=True):
+        one = np.zeros((n, n))
+        radius = int(np.ceil(4 * sigma))
+        for o in range(-radius, radius + 1):
+            weight = np.exp(-0.5 * (o / sigma) ** 2) if sigma else 1.0
+            one += weight * np.roll(np.eye(n), o, axis=0)
+        out = np.kron(out, one / one.sum(axis=0))
+    return out
+
+
+A = rng.standard_normal((7, 12))
+TALL = rng.standard_normal((12, 7))
+C = rng.standard_normal((7, 12)) + 1j * rng.standard_normal((7, 12))
+S = scipy.sparse.random_array((9, 14), density=0.3, rng=rng)
+MASK = rng.random((4, 6)) < 0.5
+ROWS = np.array([3, 0, 9])
+REPEATED = np.array([3, 0, 9, 3, 3, 9])
+LONG = rng.standard_normal(30)
+SHORT = rng.standard_normal(5)
+COMPLEX = rng.standard_normal(4) + 1j * rng.standard_normal(4)
+DECAY = 0.6 ** np.arange(700) * np.cos(np.arange(700))
+MIDDLE = rng.standard_normal(300) / 300
+WEIGHTS = rng.standard_normal(5) + 1j * rng.standard_normal(5)
+idct = functools.partial(scipy.fft.idct, norm="ortho")
+
+
+def ar(coefficients: tuple[float, ...], n: int) -> np.ndarray:
+    a = np.append(1.0, -np.asarray(coefficients))
+    return on_rows(lambda eye: scipy.signal.lfilter([1.0], a, eye, axis=-1), n)
+
+
+def wrapped() -> ops.LinearOperator:
+    return ops.as_operator(scipy.sparse.linalg.aslinearoperator(A))
+
+
+CASES: dict[str, Case] = {
+    "dense": Case(lambda: ops.Dense(A), lambda: A),
+    "dense-tall": Case(lambda: ops.Dense(TALL), lambda: TALL),
+    "dense-complex": Case(lambda: ops.Dense(C), lambda: C),
+    "dense-complex-tall": Case(lambda: ops.Dense(C.T.copy()), lambda: C.T),
+    "sparse": Case(lambda: ops.Sparse(S), S.toarray, everywhere=False),
+    "sparse-complex": Case(lambda: ops.Sparse(S * (1 + 2j)), lambda: S.toarray() * (1 + 2j), False),
+    "dct": Case(lambda: ops.DCT(10), lambda: on_rows(idct, 10)),
+    "dct-odd-rows": Case(lambda: ops.DCT(11, ROWS), lambda: on_rows(idct, 11)[ROWS]),
+    "dct-repeated": Case(lambda: ops.DCT(12, REPEATED), lambda: on_rows(idct, 12)[REPEATED]),
+    "dct-one": Case(lambda: ops.DCT(1), lambda: np.ones((1, 1))),
+    "fourier-1d": Case(lambda: ops.Fourier(9), lambda: fourier_matrix((9,), slice(None))),
+    "fourier-2d": Case(
+        lambda: ops.Fourier((4, 6), MASK), lambda: fourier_matrix((4, 6), MASK.ravel())
+    ),
+    "fourier-3d-repeated": Case(
+        lambda: ops.Fourier((2, 3, 4), REPEATED), lambda: fourier_matrix((2, 3, 4), REPEATED)
+    ),
+    "convolution-long": Case(
+        lambda: ops.Convolution(LONG, 33), lambda: conv_matrix(LONG, 33)
+    ),
+    "convolution-short": Case(
+        lambda: ops.Convolution(SHORT, 41), lambda: conv_matrix(SHORT, 41)
+    ),
+    "convolution-complex": Case(
+        lambda: ops.Convolution(COMPLEX, 20), lambda: conv_matrix(COMPLEX, 20)
+    ),
+    "convolution-complex-full": Case(
+        lambda: ops.Convolution(COMPLEX, 4), lambda: conv_matrix(COMPLEX, 4)
+    ),
+    "convolution-decaying": Case(
+        lambda: ops.Convolution(DECAY, 700), lambda: conv_matrix(DECAY, 700)
+    ),
+    "convolution-fft-tail": Case(
+        lambda: ops.Convolution(MIDDLE, 1300), lambda: conv_matrix(MIDDLE, 1300)
+    ),
+    "convolution-one": Case(lambda: ops.Convolution([2.0], 6), lambda: 2 * np.eye(6)),
+    "ar1": Case(lambda: ops.Autoregressive((0.9,), 30), lambda: ar((0.9,), 30)),
+    "ar2": Case(lambda: ops.Autoregressive((1.5, -0.6), 200), lambda: ar((1.5, -0.6), 200)),
+    "random-walk": Case(lambda: ops.Autoregressive((1.0,), 8), lambda: np.tri(8)),
+    "wavelet-1d": Case(lambda: ops.Wavelet(32, "db4", 2), lambda: wavelet_matrix((32,), "db4", 2)),
+    "wavelet-2d": Case(
+        lambda: ops.Wavelet((8, 12), "db3", 2), lambda: wavelet_matrix((8, 12), "db3", 2)
+    ),
+    "wavelet-3d": Case(
+        lambda: ops.Wavelet((4, 8, 2), "haar", 1), lambda: wavelet_matrix((4, 8, 2), "haar", 1)
+    ),
+    "wavelet-bior-1d": Case(
+        lambda: ops.Wavelet(16, "bior4.4", 3), lambda: wavelet_matrix((16,), "bior4.4", 3)
+    ),
+    "wavelet-bior-2d": Case(
+        lambda: ops.Wavelet((8, 16), "bior2.2", 2), lambda: wavelet_matrix((8, 16), "bior2.2", 2)
+    ),
+    "wavelet-almost-orthogonal": Case(
+        lambda: ops.Wavelet(16, "dmey", 1), lambda: wavelet_matrix((16,), "dmey", 1)
+    ),
+    "difference-0": Case(
+        lambda: ops.FiniteDifference((4, 5), 0), lambda: difference_matrix((4, 5), 0)
+    ),
+    "difference-last": Case(
+        lambda: ops.FiniteDifference((2, 3, 4), -1), lambda: difference_matrix((2, 3, 4), -1)
+    ),
+    "difference-of-one": Case(
+        lambda: ops.FiniteDifference((1, 3), 0), lambda: np.zeros((3, 3))
+    ),
+    "difference-of-two": Case(
+        lambda: ops.FiniteDifference((3, 2), 1), lambda: difference_matrix((3, 2), 1)
+    ),
+    "smoothing": Case(
+        lambda: ops.Smoothing((6, 9), (0.5, 0.8)), lambda: smoothing_matrix((6, 9), (0.5, 0.8))
+    ),
+    "smoothing-wrapped": Case(
+        lambda: ops.Smoothing((5, 4), (3.0, 0.0)), lambda: smoothing_matrix((5, 4), (3.0, 0.0))
+    ),
+    "identity": Case(lambda: ops.Identity(4), lambda: np.eye(4)),
+    "diagonal": Case(lambda: ops.Diagonal(np.arange(4)), lambda: np.diag(np.arange(4.0))),
+    "diagonal-complex": Case(lambda: ops.Diagonal(WEIGHTS), lambda: np.diag(WEIGHTS)),
+    "adjoint": Case(lambda: ops.Dense(C).H, lambda: C.conj().T),
+    "adjoint-dct": Case(lambda: ops.DCT(11, ROWS).H, lambda: on_rows(idct, 11)[ROWS].T),
+    "adjoint-bior": Case(
+        lambda: ops.Wavelet(16, "bior4.4", 3).H, lambda: wavelet_matrix((16,), "bior4.4", 3).T
+    ),
+    "product": Case(
+        lambda: ops.Dense(A[:, :10]) @ ops.DCT(10), lambda: A[:, :10] @ on_rows(idct, 10)
+    ),
+    "product-diagonal": Case(
+        lambda: ops.Fourier(5) @ ops.Diagonal(WEIGHTS),
+        lambda: fourier_matrix((5,), slice(None)) @ np.diag(WEIGHTS),
+    ),
+    "sum": Case(lambda: ops.Dense(A) + ops.Dense(C), lambda: A + C),
+    "difference": Case(lambda: ops.Dense(A) - ops.Dense(C), lambda: A - C),
+    "scaled": Case(lambda: -2.5 * ops.Dense(A), lambda: -2.5 * A),
+    "scaled-complex": Case(lambda: 2j * ops.DCT(11, ROWS), lambda: 2j * on_rows(idct, 11)[ROWS]),
+    "stack": Case(
+        lambda: ops.stack([ops.Identity(9), ops.Fourier(9), ops.DCT(9, [1, 2])]),
+        lambda: np.vstack([np.eye(9), fourier_matrix((9,), slice(None)), on_rows(idct, 9)[[1, 2]]]),
+    ),
+    "functions": Case(
+        lambda: ops.from_functions(lambda z: z * 2, lambda y: y * 2, (4, 4), float),
+        lambda: 2 * np.eye(4),
+    ),
+    "functions-row-by-row": Case(
+        lambda: ops.from_functions(lambda z: z[1:], np_pad, (4, 5), float, batched=False),
+        lambda: np.eye(5)[1:],
+        everywhere=False,
+    ),
+    "functions-complex": Case(
+        lambda: ops.from_functions(
+            lambda z: z * 2j, lambda y: y * -2j, (4, 4), np.complex64
+        ),
+        lambda: 2j * np.eye(4),
+    ),
+    "scipy": Case(wrapped, lambda: A, everywhere=False),
+}
+
+
+def np_pad(y: Any) -> Any:
+    if isinstance(y, np.ndarray):
+        return np.pad(y, (1, 0))
+    import torch
+
+    return torch.nn.functional.pad(y, (1, 0))
+
+
+def random_array(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
+    draws = np.random.default_rng([seed, 99])
+    x = draws.standard_normal(shape)
+    if "complex" in dtype:
+        x = x + 1j * draws.standard_normal(shape)
+    return x.astype(dtype)
+
+
+def tolerance(dtype: str) -> float:
+    return 3e-6 if dtype in ("float32", "complex64") else 1e-13
+
+
+def assert_near(actual: np.ndarray, expected: np.ndarray, dtype: str) -> None:
+    """Compare relative to the largest entry: rounding errors of transforms are spread."""
+    scale = max(1e-30, float(np.max(np.abs(expected), initial=0.0)))
+    assert actual.shape == expected.shape
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=10 * tolerance(dtype) * scale)
+
+
+def expected_dtype(dtype: str, is_complex: bool) -> str:
+    if is_complex:
+        return {"float32": "complex64", "float64": "complex128"}.get(dtype, dtype)
+    return dtype
