@@ -226,10 +226,10 @@ class Random:
             )
             return bits.to(like.dtype) * 2 - 1
         size = int(np.prod(shape))
-        bits = np.unpackbits(self._numpy.integers(0, 256, -(-size // 8), dtype=np.uint8), count=size)
+        bytes_ = self._numpy.integers(0, 256, -(-size // 8), dtype=np.uint8)
         xp = namespace(like)
         kind = np.float32 if like.dtype == xp.float32 else np.float64
-        out = bits.astype(kind)
+        out: Any = np.unpackbits(bytes_, count=size).astype(kind)
         out *= 2
         out -= 1
         return from_numpy(out.reshape(shape), like)
@@ -362,3 +362,53 @@ def n_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def steps_between_looks(x: Array) -> int:
+    """How many solver steps to queue before asking the device whether it is done."""
+    return 1 if str(device_of(x)).startswith("cpu") or is_numpy(x) else 8
+
+
+def group_means(x: Array, labels: np.ndarray, sizes: np.ndarray) -> Array:
+    """Replace every entry of ``x`` by the mean over the entries with its label."""
+    if compat.is_torch_array(x):
+        import torch
+
+        index = torch.as_tensor(labels, device=x.device)
+        sums = torch.zeros(len(sizes), dtype=x.dtype, device=x.device).index_add_(0, index, x)
+        return (sums / torch.as_tensor(sizes, dtype=x.dtype, device=x.device))[index]
+    values = to_numpy(x)
+    means = np.bincount(labels, weights=values) / sizes
+    return from_numpy(means[labels].astype(values.dtype), x)
+
+
+def inverse_cholesky(matrix: Array) -> Array:
+    """Return L⁻¹ for the Cholesky factor L of a Hermitian positive definite matrix."""
+    if is_numpy(matrix):
+        from scipy.linalg import cholesky, lapack
+
+        factor = cholesky(matrix, lower=True, check_finite=False)
+        (invert,) = lapack.get_lapack_funcs(("trtri",), (factor,))
+        inverse, info = invert(factor, lower=1, overwrite_c=1)
+        if info:
+            raise np.linalg.LinAlgError("a triangular factor is singular")
+        return inverse
+    xp = namespace(matrix)
+    factor = xp.linalg.cholesky(matrix)
+    eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device_of(matrix))
+    if compat.is_torch_array(matrix):
+        return xp.linalg.solve_triangular(factor, eye, upper=False)
+    return xp.linalg.solve(factor, eye)
+
+
+def erfcx(x: Array) -> Array:
+    """Scaled complementary error function exp(x²) erfc(x)."""
+    import scipy.special
+
+    if is_numpy(x):
+        return scipy.special.erfcx(x)
+    if compat.is_torch_array(x):
+        import torch
+
+        return torch.special.erfcx(x)
+    return from_numpy(scipy.special.erfcx(to_numpy(x)), x)

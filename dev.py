@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Set up a virtual environment and run something in it.
+
+    python3 dev.py demo [ARGUMENTS]   the demonstration: cofem demo ARGUMENTS
+    python3 dev.py test [ARGUMENTS]   all tests: pytest ARGUMENTS
+    python3 dev.py lint               ruff and mypy
+
+Needs nothing but Python 3.11 or newer with venv and pip. The environment is .venv
+beside this file; it is installed anew only when pyproject.toml has changed.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+VENV = ROOT / ".venv"
+STAMP = VENV / "cofem-dev.json"
+OLDEST = (3, 11)
+
+
+def main(arguments):
+    """Run the command that ``arguments`` names; return its exit code."""
+    if sys.version_info < OLDEST:
+        have = ".".join(map(str, sys.version_info[:3]))
+        return complain(f"Python {OLDEST[0]}.{OLDEST[1]} or newer is needed; this is {have}")
+    command, rest = (arguments[0], arguments[1:]) if arguments else ("--help", [])
+    if command in ("-h", "--help"):
+        print(__doc__.strip())
+        return 0
+    if command == "demo":
+        python = environment(extras=())
+        return call(python, "-c", "from cofem.cli import main; main()", "demo", *rest)
+    if command == "test":
+        python = environment(extras=("test", "lint"))
+        return call(python, "-m", "pytest", *rest, where=ROOT)
+    if command == "lint" and not rest:
+        python = environment(extras=("test", "lint"))
+        codes = [
+            call(python, "-m", "ruff", "check", ".", where=ROOT),
+            call(python, "-m", "mypy", where=ROOT),
+        ]
+        return max(codes)
+    return complain(f"unknown command {' '.join(arguments)!r}; see python3 dev.py --help")
+
+
+def environment(extras):
+    """Return the Python of .venv, with the package and ``extras`` installed."""
+    python = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    wanted = {
+        "pyproject": hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest(),
+        "root": str(ROOT),  # an editable install points here
+    }
+    installed = read_stamp()
+    here = python.exists() and all(installed.get(key) == wanted[key] for key in wanted)
+    have = set(installed.get("extras", ())) if here else set()
+    if here and set(extras) <= have:
+        return python
+    if not has_pip(python):
+        note(f"creating {VENV}")
+        must([sys.executable, "-m", "venv", str(VENV)], "cannot create a virtual environment; "
+             "on Debian and Ubuntu, install python3-venv")
+    asked = sorted(have | set(extras))
+    note("installing cofem" + (f" with {', '.join(asked)}" if asked else ""))
+    STAMP.unlink(missing_ok=True)  # whatever happens now, the old stamp is no longer true
+    target = str(ROOT) + (f"[{','.join(asked)}]" if asked else "")
+    # Twice quiet: errors only.
+    pip = [str(python), "-m", "pip", "-qq", "--disable-pip-version-check"]
+    must([*pip, "install", "--editable", target], "installation failed")
+    STAMP.write_text(json.dumps(dict(wanted, extras=asked)), encoding="utf-8")
+    return python
+
+
+def read_stamp():
+    """Return what the last complete installation wrote, or nothing."""
+    try:
+        stamp = json.loads(STAMP.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def has_pip(python):
+    """Whether the environment is there and whole."""
+    if not python.exists():
+        return False
+    probe = subprocess.run([str(python), "-m", "pip", "--version"], capture_output=True)
+    return probe.returncode == 0
+
+
+def call(*command, where=None):
+    """Run a command, in ``where`` or the current directory; return its exit code."""
+    return subprocess.run([str(part) for part in command], cwd=where).returncode
+
+
+def must(command, complaint):
+    """Run a command that has to succeed."""
+    code = subprocess.run(command).returncode
+    if code:
+        sys.exit(complain(complaint))
+
+
+def note(message):
+    """Say what takes a while."""
+    print(f"dev.py: {message}", file=sys.stderr, flush=True)
+
+
+def complain(message):
+    """Say what is wrong; return the exit code for it."""
+    print(f"dev.py: error: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,29 @@
+"""Sparse Bayesian learning with error bars, through any linear operator, without covariances.
+
+>>> import numpy as np, cofem
+>>> phi = cofem.operators.DCT(256, rows=np.arange(0, 256, 2))
+>>> z = np.zeros(256); z[[3, 50]] = [2.0, -1.0]
+>>> post = cofem.fit(phi, phi.forward(z), noise_precision=1e4)
+>>> np.flatnonzero(post.support())
+array([ 3, 50])
+"""
+
+from cofem import operators
+from cofem.fitting import ConvergenceWarning, fit, posterior
+from cofem.inference.methods import EM, CoFEM, Woodbury
+from cofem.posterior import Posterior
+from cofem.storage import load
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "EM",
+    "CoFEM",
+    "ConvergenceWarning",
+    "Posterior",
+    "Woodbury",
+    "fit",
+    "load",
+    "operators",
+    "posterior",
+]

@@ -1,0 +1,53 @@
+"""The command line: ``cofem demo``, ``cofem solve``."""
+
+from __future__ import annotations
+
+from typing import Annotated, NoReturn
+
+import typer
+
+from cofem.cli.demo import demo
+from cofem.cli.errors import OneLineErrors
+from cofem.cli.solve import solve
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="cofem",
+    cls=OneLineErrors,
+    rich_markup_mode="markdown",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(solve)
+
+
+@app.callback(invoke_without_command=True)
+def cofem(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Sparse solutions of y = Φz + noise, with error bars and without a λ to tune.
+
+    Start with **cofem demo**, which draws a problem of 65,536 unknowns and
+    solves it. **cofem solve** does the same for your own files. Every command
+    explains itself with **--help**.
+
+    Exit code 0: done (a warning may say that the answer could be better). 2: something
+    that you gave is wrong, and one line on the error stream says what. 130: interrupted;
+    no half-written file is left.
+    """
+    if version:
+        from cofem import __version__
+
+        typer.echo(f"cofem {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> NoReturn:
+    """Run the command line and leave with its exit code."""
+    app(prog_name="cofem")
+    raise SystemExit(0)  # not reached: the group always leaves by itself

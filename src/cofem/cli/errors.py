@@ -1,0 +1,72 @@
+"""What the user sees when something goes wrong: one line, and an exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+# What the library and the operating system raise for bad input. Anything else is a
+# mistake of ours and keeps its traceback.
+USER_ERRORS = (ValueError, TypeError, OSError, MemoryError)
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+class OneLineErrors(TyperGroup):
+    """The group of commands; it turns bad input into one line and exit code 2."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command and leave with its exit code."""
+        try:
+            # Not standalone: mistakes in the arguments are raised, not drawn in a box.
+            code = super().main(*args, standalone_mode=False, **extra)
+        except (KeyboardInterrupt, typer.Abort):
+            code = INTERRUPTED
+        except USER_ERRORS as error:
+            fail(_describe(error))
+        except Exception as error:
+            if not hasattr(error, "format_message"):  # what every mistake in the arguments has
+                raise
+            fail(error.format_message())
+        if code == INTERRUPTED:
+            print("cofem: interrupted", file=sys.stderr)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def fail(message: str) -> NoReturn:
+    """Print one line on the error stream and leave with exit code 2."""
+    print(f"cofem: error: {_one_line(message)}", file=sys.stderr)
+    sys.exit(BAD_INPUT)
+
+
+@contextlib.contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Print what is warned about inside as lines, after the progress bar has gone."""
+    from cofem import ConvergenceWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        try:
+            yield
+        finally:
+            for message in dict.fromkeys(str(warning.message) for warning in caught):
+                print(f"cofem: warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _describe(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}"
+    if isinstance(error, MemoryError):
+        return str(error) or "not enough memory"
+    return str(error) or type(error).__name__
+
+
+def _one_line(message: str) -> str:
+    return " ".join(message.split())

@@ -1,0 +1,50 @@
+"""Figures that commands write, without touching the user's matplotlib backend."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.figure import Figure
+
+from cofem.files import atomic_write, check_writable
+
+DOTS_PER_INCH = 150
+
+
+def check_figure(path: str | os.PathLike[str]) -> str:
+    """Return the format that the ending of ``path`` names; refuse what cannot be written.
+
+    Examples
+    --------
+    >>> check_figure("picture.PNG")
+    'png'
+    """
+    ending = Path(path).suffix.lower().removeprefix(".")
+    known = FigureCanvasBase.get_supported_filetypes()
+    if ending not in known:
+        raise ValueError(f"figure: {path} does not end in one of .{', .'.join(sorted(known))}")
+    check_writable(path, "figure")
+    return ending
+
+
+def new_figure(height: float) -> Figure:
+    """Return a figure that pyplot does not know of, as wide as a page."""
+    return Figure(figsize=(9, height), layout="constrained")
+
+
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure whole or not at all, in the format that its ending names.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(new_figure(2), Path(folder, "empty.png"))
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['empty.png']
+    """
+    ending = check_figure(path)
+    with atomic_write(path) as stream:
+        figure.savefig(stream, format=ending, dpi=DOTS_PER_INCH)

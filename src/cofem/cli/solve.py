@@ -1,0 +1,164 @@
+"""``cofem solve``: the posterior of a problem that lies in files."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cofem import backend
+from cofem.cli import report
+from cofem.cli.errors import warnings_as_lines
+from cofem.cli.figure import check_figure, new_figure, save
+from cofem.files import check_writable, read_array, read_matrix
+
+
+def solve(
+    phi: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PHI",
+            help="The matrix Φ, N × D: .npy, .npz (one array, or one called phi, or what "
+            "scipy.sparse.save_npz wrote) or .mtx (Matrix Market, dense or sparse).",
+        ),
+    ],
+    y: Annotated[
+        Path,
+        typer.Argument(
+            metavar="Y",
+            help="The N measurements: .npy, .npz (one array, or one called y) or .mtx. "
+            "L rows of N are L tasks that share their sparsity.",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="OUT.npz", help="Where to write the posterior: an .npz."
+        ),
+    ],
+    noise_precision: Annotated[
+        float | None,
+        typer.Option(
+            metavar="B",
+            help="1/σ² of the noise. Without it, it is chosen by how well held-out "
+            "measurements are predicted.",
+        ),
+    ] = None,
+    nonnegative: Annotated[
+        bool, typer.Option("--nonnegative", help="z is known not to be negative.")
+    ] = False,
+    method: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="auto, cofem, em or woodbury: auto chooses by structure and size; cofem "
+            "needs memory for a few vectors only; em and woodbury are exact, for small "
+            "problems.",
+        ),
+    ] = "auto",
+    max_iter: Annotated[int, typer.Option(metavar="N", help="The most EM iterations.")] = 100,
+    tol: Annotated[
+        float,
+        typer.Option(metavar="T", help="Stop when the mean changes by less than this fraction."),
+    ] = 1e-4,
+    seed: Annotated[
+        int, typer.Option(metavar="S", help="The same seed gives the same answer.")
+    ] = 0,
+    figure: Annotated[
+        Path | None,
+        typer.Option(metavar="F.png", help="Also draw the estimate with its error bars."),
+    ] = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Find the sparse z in y = Φz + noise, with error bars, and write it to a file.
+
+    The file holds the whole posterior; in Python, `cofem.load("OUT.npz")`
+    gives it back with its mean, its standard deviations, intervals and history. It
+    appears when it is complete: after an error or Ctrl-C nothing is left.
+
+    An answer that has not converged is written too, and a warning on the error stream
+    says what to do about it.
+    """
+    import cofem
+
+    check_outputs(output, figure, inputs=(phi, y))
+    matrix, measurements = read_matrix(phi, "phi"), read_array(y, "y")
+    start = time.perf_counter()
+    with warnings_as_lines():
+        post = cofem.fit(
+            matrix,
+            measurements,
+            noise_precision=noise_precision,
+            nonnegative=nonnegative,
+            method=method,
+            max_iter=max_iter,
+            tol=tol,
+            seed=seed,
+            progress=True,
+        )
+    seconds = time.perf_counter() - start
+    post.save(output)
+    if figure is not None:
+        draw(post, figure)
+    facts = summarise(post) | {"seconds": seconds, "output": str(output)}
+    if json:
+        report.show_json(facts)
+    else:
+        show(facts)
+
+
+def check_outputs(output: Path, figure: Path | None, inputs: tuple[Path, Path]) -> None:
+    """Refuse what cannot be written, before the work is done."""
+    if output.suffix.lower() != ".npz":
+        raise ValueError(f"output: {output} does not end in .npz")
+    check_writable(output, "output")
+    for path in inputs:
+        if output.exists() and path.exists() and output.samefile(path):
+            raise ValueError(f"output: {output} would overwrite an input")
+    if figure is not None:
+        check_figure(figure)
+
+
+def summarise(post: Any) -> dict[str, Any]:
+    """Collect what the table and the JSON object tell."""
+    return {
+        "method": post.method,
+        "converged": bool(post.converged),
+        "message": post.message,
+        "iterations": len(post.history["iteration"]),
+        "noise_precision": post.noise_precision,
+        "log_evidence": post.log_evidence,
+        "n_support": int(backend.to_numpy(post.support()).sum()),
+        "products": post.history["products"][-1],
+    }
+
+
+def show(facts: dict[str, Any]) -> None:
+    """Print the table."""
+    report.show_table(
+        "Posterior",
+        {
+            "method": facts["method"],
+            "converged": "yes" if facts["converged"] else "no",
+            "EM iterations": report.number(facts["iterations"]),
+            "noise precision": report.number(facts["noise_precision"]),
+            "log evidence": report.number(facts["log_evidence"]),
+            "not zero, with 95 % certainty": report.number(facts["n_support"]),
+            "products with Φ": report.number(facts["products"]),
+            "time": f"{facts['seconds']:.1f} s",
+            "written to": facts["output"],
+        },
+    )
+
+
+def draw(post: Any, path: Path) -> None:
+    """Draw the estimate with its error bars."""
+    from cofem import plot
+
+    figure = new_figure(height=4)
+    plot.posterior(post, ax=figure.subplots())
+    save(figure, path)

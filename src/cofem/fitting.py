@@ -1,0 +1,252 @@
+"""``fit`` and ``posterior``: from data to a posterior in one call."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cofem import backend, validation
+from cofem.backend import Array
+from cofem.inference.estep_cofem import CovarianceFreeEStep
+from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
+from cofem.inference.loop import Callback, LoopResult, run_em
+from cofem.inference.methods import EM, CoFEM, Method, Woodbury, choose_method
+from cofem.inference.model import Model, Task, initial_precision
+from cofem.inference.moments import EStep, Report
+from cofem.operators import Dense, Sparse
+from cofem.posterior import Posterior
+
+
+class ConvergenceWarning(UserWarning):
+    """A fit ended before its mean had settled; the message says what to do."""
+
+
+def fit(
+    phi: Any,
+    y: Any,
+    *,
+    noise_precision: Any = None,
+    method: Any = "auto",
+    nonnegative: bool = False,
+    groups: Any = None,
+    coupling: Any = None,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    seed: int = 0,
+    callback: Callback | None = None,
+    progress: bool = False,
+) -> Posterior:
+    """Fit a sparse z in y = Φz + noise and return its whole posterior.
+
+    Parameters
+    ----------
+    phi : array, sparse array, operator, or a list of them
+        Φ of shape (N, D): a 2-D array or tensor, a SciPy sparse array, a SciPy or
+        PyLops operator, or one of :mod:`cofem.operators`. A list means joint
+        tasks that share their prior precisions.
+    y : array (N,)
+        The data; a list of them for a list of phi, or (L, N) with one phi.
+    noise_precision : float, optional
+        β = 1/σ². None: estimated from the data (``docs/noise.md``).
+    method : str or method object
+        "auto", "cofem", "em", "woodbury", or a dataclass such as
+        ``cofem.CoFEM(n_probes=20)``.
+    nonnegative : bool
+        z ≥ 0, by a rectified Gaussian posterior.
+    groups : array of int (D,), optional
+        Coordinates with equal labels share one prior precision.
+    coupling : operator (D, D), optional
+        Averages second moments over a neighbourhood before each M-step.
+    max_iter : int
+        The most E-steps.
+    tol : float
+        Stop when ‖μ_new − μ_old‖ ≤ tol ‖μ_new‖; 0 runs exactly ``max_iter``.
+    seed : int
+        Decides every random number.
+    callback : function, optional
+        Called with an :class:`~cofem.inference.loop.IterationState` after every
+        E-step; returning True stops the fit.
+    progress : bool
+        Show a progress bar on the terminal.
+
+    Returns
+    -------
+    Posterior
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.normal(size=(50, 100)) / 7
+    >>> z = np.zeros(100); z[[5, 40, 77]] = [1.0, -2.0, 1.5]
+    >>> y = phi @ z + 0.01 * rng.normal(size=50)
+    >>> post = cofem.fit(phi, y, noise_precision=1e4)
+    >>> np.flatnonzero(post.support())
+    array([ 5, 40, 77])
+    >>> post.mean[[5, 40, 77]].round(1)
+    array([ 1. , -2. ,  1.5])
+    """
+    max_iter = validation.whole_number("max_iter", max_iter, least=1)
+    tol = validation.tolerance(tol)
+    seed = validation.whole_number("seed", seed, least=0)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision)
+    chosen = _method(method, tasks)
+    tie = validation.tie_from(groups, coupling, tasks[0].operator.shape[1])
+    model = Model(tasks, tie, bool(nonnegative))
+    if model.nonnegative and backend.is_complex(model.like):
+        raise ValueError("nonnegative needs real data and a real phi; they are complex")
+    searched = 0
+    if noise_precision is None:
+        from cofem.inference.noise import estimate_noise_precision
+
+        estimate = estimate_noise_precision(
+            model, lambda m: make_esteps(m, chosen, seed), starting_precision(model, chosen)
+        )
+        model = model.with_noise(estimate.noise_precisions)
+        searched = estimate.products
+    esteps = make_esteps(model, chosen, seed)
+    alpha = starting_precision(model, chosen)
+    with _watched(callback, progress) as watch:
+        found = run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=watch)
+    found.history["products"] = [p + searched for p in found.history["products"]]
+    if not found.converged and tol > 0:
+        warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
+    return _posterior(model, esteps, found, chosen, joint)
+
+
+def posterior(
+    phi: Any,
+    y: Any,
+    *,
+    precision: Any,
+    noise_precision: Any,
+    method: Any = "auto",
+    nonnegative: bool = False,
+    seed: int = 0,
+) -> Posterior:
+    """Return the posterior for known hyperparameters: nothing is learned.
+
+    Parameters
+    ----------
+    phi, y, method, nonnegative, seed
+        As for :func:`fit`.
+    precision : array (D,)
+        α, the prior precision of every coordinate.
+    noise_precision : float
+        β.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> post = cofem.posterior(np.eye(2), np.array([1.0, 2.0]), precision=np.ones(2),
+    ...                        noise_precision=3.0)
+    >>> post.mean, post.variance
+    (array([0.75, 1.5 ]), array([0.25, 0.25]))
+    """
+    if noise_precision is None:
+        raise ValueError("noise_precision must be given: posterior learns nothing")
+    seed = validation.whole_number("seed", seed, least=0)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision)
+    model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
+    alpha = validation.prior_precision(precision, model.n_unknowns, model.like)
+    chosen = _method(method, tasks)
+    esteps = make_esteps(model, chosen, seed)
+    found = run_em(model, esteps, alpha, max_iter=1, tol=0.0)
+    trouble = [m.trouble for m in found.moments if m.trouble]
+    found.converged = not trouble
+    found.message = trouble[0] if trouble else "hyperparameters given, nothing learned"
+    if trouble:
+        warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
+    return _posterior(model, esteps, found, chosen, joint)
+
+
+def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
+    """Return the E-step of every task."""
+    like = model.like
+    steps: list[EStep] = []
+    for i, task in enumerate(model.tasks):
+        if isinstance(method, CoFEM):
+            steps.append(CovarianceFreeEStep(task, method, like, seed + 7919 * i))
+        elif isinstance(method, EM):
+            steps.append(CholeskyEStep(task, like))
+        else:
+            steps.append(WoodburyEStep(task, like))
+    return steps
+
+
+def starting_precision(model: Model, method: Method) -> Array:
+    """Return the α that EM starts from, the same for every coordinate."""
+    like = model.like
+    xp = backend.namespace(like)
+    value = method.initial_precision
+    if value is None:
+        value = initial_precision(model)
+    dtype = backend.real_dtype(like.dtype, xp)
+    return xp.full((model.n_unknowns,), value, dtype=dtype, device=backend.device_of(like))
+
+
+def _method(method: Any, tasks: Sequence[Task]) -> Method:
+    op = tasks[0].operator
+    return choose_method(method, *op.shape, dense=isinstance(op, (Dense, Sparse)))
+
+
+@contextlib.contextmanager
+def _watched(callback: Callback | None, progress: bool) -> Any:
+    if not progress:
+        yield callback
+        return
+    from cofem.progress import FitProgress
+
+    with FitProgress() as bar:
+
+        def both(state: Any) -> object:
+            bar.update(state)
+            return callback(state) if callback is not None else None
+
+        yield both
+
+
+def _posterior(
+    model: Model, esteps: Sequence[EStep], found: LoopResult, method: Method, joint: bool
+) -> Posterior:
+    xp = backend.namespace(found.alpha)
+    reports: list[Report] = [
+        estep.report(found.alpha, m) for estep, m in zip(esteps, found.moments, strict=True)
+    ]
+    _add_report(found.history, reports)
+
+    def shaped(arrays: list[Array]) -> Array:
+        return xp.stack(arrays) if joint else arrays[0]
+
+    beta = np.array([t.noise_precision for t in model.tasks])
+    return Posterior(
+        gaussian_mean=shaped(found.means),
+        gaussian_variance=shaped([r.variance for r in reports]),
+        variance_error=shaped([r.variance_error for r in reports]),
+        precision=found.alpha,
+        noise_precision=beta if joint else float(beta[0]),
+        log_evidence=math.fsum(r.log_evidence for r in reports),
+        log_evidence_error=math.sqrt(sum(r.log_evidence_error**2 for r in reports)),
+        history=found.history,
+        converged=found.converged,
+        message=found.message,
+        method=method.name,
+        options=method,
+        nonnegative=model.nonnegative,
+        tasks=model.tasks,
+    )
+
+
+def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
+    """Count the reporting step with the last iteration."""
+    history["products"][-1] += sum(r.products for r in reports)
+    history["cg_steps"][-1] += max(r.cg_steps for r in reports)
+    history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)
+
+
+__all__ = ["ConvergenceWarning", "Woodbury", "fit", "posterior"]

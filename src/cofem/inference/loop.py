@@ -1,0 +1,144 @@
+"""The one EM loop, for every E-step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.model import Model
+from cofem.inference.moments import EStep, Moments
+from cofem.inference.mstep import update_precision
+
+
+@dataclass(frozen=True)
+class IterationState:
+    """What a callback is shown after every E-step."""
+
+    iteration: int
+    max_iter: int
+    change: float
+    cg_steps: int
+    products: int
+    seconds: float
+    mean: Array
+    precision: Array
+
+
+Callback = Callable[[IterationState], object]
+
+
+def empty_history() -> dict[str, list[float]]:
+    """Return a history with its columns and no rows."""
+    names = ("iteration", "change", "log_evidence", "cg_steps", "products", "seconds")
+    return {name: [] for name in names}
+
+
+@dataclass
+class LoopResult:
+    """Where EM stopped: the moments belong to ``alpha``."""
+
+    alpha: Array
+    moments: list[Moments]
+    converged: bool
+    message: str
+    history: dict[str, list[float]] = field(default_factory=empty_history)
+
+    @property
+    def means(self) -> list[Array]:
+        """The mean of every task."""
+        return [m.mean for m in self.moments]
+
+
+def run_em(
+    model: Model,
+    esteps: Sequence[EStep],
+    alpha: Array,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    starts: Sequence[Array] | None = None,
+    first_iteration: int = 1,
+) -> LoopResult:
+    """Alternate E- and M-steps until the mean settles or ``max_iter`` E-steps are done.
+
+    No M-step follows the last E-step, so mean and variance belong to the α that
+    is returned.
+    """
+    began = time.perf_counter()
+    history = empty_history()
+    previous: list[Array] | None = list(starts) if starts is not None else None
+    products = 0
+    for count in range(1, max_iter + 1):
+        iteration = first_iteration + count - 1
+        moments = [
+            estep.moments(alpha, None if previous is None else previous[i], iteration, count == max_iter)
+            for i, estep in enumerate(esteps)
+        ]
+        means = [m.mean for m in moments]
+        change = math.inf if previous is None else _relative_change(means, previous)
+        products += sum(m.products for m in moments)
+        state = IterationState(
+            iteration=iteration,
+            max_iter=first_iteration + max_iter - 1,
+            change=change,
+            cg_steps=max(m.cg_steps for m in moments),
+            products=products,
+            seconds=time.perf_counter() - began,
+            mean=means[0] if len(means) == 1 else backend.namespace(alpha).stack(means),
+            precision=alpha,
+        )
+        _record(history, state, sum(m.log_evidence for m in moments))
+        stop = callback is not None and callback(state) is True
+        settled = count > 1 and tol > 0 and change <= tol
+        if settled or stop or count == max_iter:
+            break
+        previous = means
+        alpha = update_precision(model, moments)
+    message = _verdict(settled, stop, tol, max_iter, change, moments)
+    trouble = any(m.trouble for m in moments)
+    return LoopResult(alpha, moments, settled and not trouble, message, history)
+
+
+def _relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
+    """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change."""
+    moved = size = 0.0
+    for a, b in zip(new, old, strict=True):
+        xp = backend.namespace(a)
+        moved += float(xp.sum(xp.astype(backend.abs_squared(a - b), xp.float64)))
+        size += float(xp.sum(xp.astype(backend.abs_squared(a), xp.float64)))
+    if moved == 0.0:
+        return 0.0
+    return math.sqrt(moved / size) if size > 0 else math.inf
+
+
+def _record(history: dict[str, list[float]], state: IterationState, log_evidence: float) -> None:
+    history["iteration"].append(state.iteration)
+    history["change"].append(state.change)
+    history["log_evidence"].append(log_evidence)
+    history["cg_steps"].append(state.cg_steps)
+    history["products"].append(state.products)
+    history["seconds"].append(state.seconds)
+
+
+def _verdict(
+    settled: bool, stopped: bool, tol: float, max_iter: int, change: float,
+    moments: Sequence[Moments],
+) -> str:  # fmt: skip
+    trouble = [m.trouble for m in moments if m.trouble]
+    if trouble:
+        return f"linear systems were not solved to the tolerance ({trouble[0]})"
+    if settled:
+        return f"the mean changes by less than tol={tol:g} per iteration"
+    if stopped:
+        return "stopped by the callback"
+    if tol == 0:
+        return f"ran the {max_iter} iterations asked for (tol=0)"
+    return (
+        f"the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
+        f"(tol={tol:g}): raise max_iter, or accept it with a larger tol"
+    )

@@ -1,0 +1,191 @@
+"""The inference methods by name: one frozen dataclass each, holding that method's options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cofem.linalg.probes import ProbeMaker
+
+
+@dataclass(frozen=True)
+class CoFEM:
+    """Covariance-free EM: posterior moments from a handful of linear systems.
+
+    Parameters
+    ----------
+    n_probes : int
+        K, random probes per iteration. 8 by default at every size: shrinkage
+        (below) makes more of them unnecessary (``docs/probes.md`` has the measurements).
+    probe_rtol, mean_rtol : float
+        Relative tolerances of the probes' systems and of the mean's. The mean
+        needs a tight one (1e-4 already fails near the phase transition), the
+        probes do not: their Monte-Carlo error is larger anyway.
+    max_cg_steps : int
+        The most CG steps per E-step.
+    preconditioner : {"jacobi", "identity", "none"} or array of shape (D,)
+        θ of the preconditioner diag(βθ + α).
+    report_probes, report_rtol : int, float
+        Probes and tolerance of the reporting step, which gives the variances,
+        their standard errors and the evidence. 0 probes: the last learning
+        step's estimate is reported and there is no evidence.
+    scaled_probes : bool
+        Scale the probes by √α while learning: then the variance of α_j s_j is
+        at most 1/(4K), whatever Φ is.
+    shrinkage : bool
+        Combine the probes' estimate with the mean-field diagonal 1/(α_j + cθ_j),
+        weighted by how well it explains them (James–Stein).
+    joint_tolerance : bool
+        One common stopping rule ‖R‖_F ≤ probe_rtol ‖B‖_F for all systems, as in the paper.
+    initial_precision : float, optional
+        Where every α starts; None: from the scale of the data.
+    probes : {"rademacher", "gaussian"} or callable
+        The law of the probes; a callable ``(number, dimension, like, seed)``
+        returns independent zero-mean entries of shape (number, dimension).
+    block : int
+        How many probes are solved at a time; memory is O(D · block).
+
+    Examples
+    --------
+    >>> CoFEM(n_probes=20).n_probes
+    20
+    >>> CoFEM.paper().max_cg_steps
+    400
+    """
+
+    n_probes: int = 8
+    probe_rtol: float = 0.1
+    mean_rtol: float = 1e-6
+    max_cg_steps: int = 2000
+    preconditioner: Any = "jacobi"
+    report_probes: int = 32
+    report_rtol: float = 1e-2
+    scaled_probes: bool = True
+    shrinkage: bool = True
+    joint_tolerance: bool = False
+    initial_precision: float | None = None
+    probes: str | ProbeMaker = "rademacher"
+    block: int = 16
+
+    name = "cofem"
+
+    def __post_init__(self) -> None:
+        _whole("n_probes", self.n_probes, least=1)
+        _whole("max_cg_steps", self.max_cg_steps, least=1)
+        _whole("report_probes", self.report_probes, least=0)
+        _whole("block", self.block, least=1)
+        for field in ("probe_rtol", "mean_rtol", "report_rtol"):
+            _between(field, getattr(self, field), 0.0, 1.0)
+        if self.initial_precision is not None:
+            _between("initial_precision", self.initial_precision, 0.0, float("inf"))
+        if isinstance(self.probes, str) and self.probes not in ("rademacher", "gaussian"):
+            raise ValueError(
+                f'probes must be "rademacher", "gaussian" or a function, got {self.probes!r}'
+            )
+
+    @classmethod
+    def paper(cls) -> CoFEM:
+        """Return the setting of the paper: 20 unscaled probes, θ = 1, one joint tolerance."""
+        return cls(
+            n_probes=20,
+            probe_rtol=1e-4,
+            mean_rtol=1e-4,
+            max_cg_steps=400,
+            preconditioner="identity",
+            report_probes=0,
+            scaled_probes=False,
+            shrinkage=False,
+            joint_tolerance=True,
+            initial_precision=1.0,
+            block=32,
+        )
+
+
+@dataclass(frozen=True)
+class EM:
+    """Exact EM by a Cholesky factor of the D×D posterior precision (Tipping 2001).
+
+    Examples
+    --------
+    >>> EM().name
+    'em'
+    """
+
+    initial_precision: float | None = None
+
+    name = "em"
+
+
+@dataclass(frozen=True)
+class Woodbury:
+    """Exact EM through the N×N covariance of the data (Wipf & Nagarajan 2010).
+
+    The iterates are those of :class:`EM` to rounding; cheaper when N < D.
+
+    Examples
+    --------
+    >>> Woodbury().name
+    'woodbury'
+    """
+
+    initial_precision: float | None = None
+
+    name = "woodbury"
+
+
+Method = CoFEM | EM | Woodbury
+METHODS: dict[str, type[Method]] = {"cofem": CoFEM, "em": EM, "woodbury": Woodbury}
+
+
+def choose_method(method: Any, n_rows: int, n_columns: int, *, dense: bool, many: int = 1) -> Method:
+    """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size.
+
+    Examples
+    --------
+    >>> choose_method("auto", 50, 200, dense=True).name
+    'woodbury'
+    >>> choose_method("auto", 20_000, 60_000, dense=False).name
+    'cofem'
+    """
+    if isinstance(method, (CoFEM, EM, Woodbury)):
+        return method
+    if method == "auto":
+        return _cheapest(n_rows, n_columns, dense=dense)
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]()
+    names = ", ".join(repr(n) for n in ("auto", *METHODS))
+    if isinstance(method, type) and method in METHODS.values():
+        raise TypeError(f"method must be an instance: write cofem.{method.__name__}()")
+    kind = ValueError if isinstance(method, str) else TypeError
+    raise kind(f"method must be one of {names} or a method object, got {method!r}")
+
+
+def _cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
+    """Exact EM where its factorisation costs less than CoFEM's products at that size."""
+    import numpy as np
+
+    exact_em = 1.4 * n_columns**3
+    exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
+    # An iteration multiplies about 60 rows by ΦᴴΦ. Products of few rows run at a
+    # fraction of the speed of the factorisations, and a transform's passes too.
+    per_row = 4.0 * n_rows * n_columns if dense else 20.0 * n_columns * np.log2(n_columns + 2)
+    covariance_free = 60 * 8 * per_row + 4e7
+    if min(exact_em, exact_woodbury) > covariance_free:
+        return CoFEM()
+    return EM() if exact_em <= exact_woodbury else Woodbury()
+
+
+def _whole(name: str, value: Any, least: int) -> None:
+    import operator
+
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+
+
+def _between(name: str, value: Any, low: float, high: float) -> None:
+    if not isinstance(value, (int, float)) or not low < value <= high:
+        raise ValueError(f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}")

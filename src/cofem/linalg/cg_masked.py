@@ -1,0 +1,116 @@
+"""CG on all rows together in any array library; finished systems are masked.
+
+Nothing is read back from the device but, every few steps, whether all systems
+are done: on a GPU each look waits for everything that was queued before it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
+from cofem.linalg.kernels import ArrayKernels
+from cofem.linalg.systems import ShiftedGram
+
+
+def solve_masked(
+    matrix: ShiftedGram,
+    rhs: Array,
+    inverse: Array,
+    start: Array | None,
+    rtol: np.ndarray,
+    max_steps: int,
+    joint: bool,
+    keep_coefficients: bool,
+) -> CGResult:
+    """Solve A x_q = b_q for every row (see :func:`cofem.linalg.solve`)."""
+    xp = backend.namespace(rhs)
+    kernels = ArrayKernels(xp)
+    weight = xp.ones_like(inverse) if joint else inverse
+
+    def size_of(r: Array) -> Array:
+        squared = kernels.weighted_norm_squared(r, weight)
+        return xp.ones_like(squared) * xp.sum(squared) if joint else squared
+
+    scale = size_of(rhs)
+    goal = backend.from_numpy(np.asarray(rtol**2), rhs)
+    goal = xp.astype(goal, scale.dtype) * scale
+    x = xp.zeros_like(rhs) if start is None else start
+    r = rhs if start is None else rhs - matrix.product(x)
+    multiplied = 0 if start is None else rhs.shape[0]
+    verified = start is None
+    lengths: list[Array] = []
+    ratios: list[Array] = []
+    steps = xp.zeros_like(scale)
+    not_positive = xp.zeros(scale.shape, dtype=xp.bool, device=backend.device_of(rhs))
+    taken = 0
+    look_every = backend.steps_between_looks(rhs)
+    best = np.full(rhs.shape[0], np.inf)
+    stuck = np.zeros(rhs.shape[0], dtype=bool)
+    while True:
+        p = inverse * r
+        rho = kernels.weighted_norm_squared(r, inverse)
+        size = size_of(r)
+        done = (size <= goal) | not_positive
+        while taken < max_steps:
+            if taken % look_every == 0 and bool(xp.all(done)):
+                break
+            g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.scale, matrix.diagonal)
+            multiplied += rhs.shape[0]
+            not_positive = not_positive | (~done & ~(curvature > 0))
+            done = done | not_positive
+            one = xp.ones_like(rho)
+            length = xp.where(done, 0 * one, rho / xp.where(done, one, curvature))
+            x, r, rho_new = kernels.descend(x, r, p, g, length, inverse)
+            ratio = xp.where(done, 0 * one, rho_new / xp.where(done, one, rho))
+            p = kernels.turn(p, r, ratio, inverse)
+            rho = rho_new
+            steps = steps + xp.astype(~done, steps.dtype)
+            if keep_coefficients:
+                lengths.append(length)
+                ratios.append(ratio)
+            taken += 1
+            size = size_of(r) if joint else rho
+            done = done | (size <= goal)
+            verified = False
+        if joint or verified or taken >= max_steps:
+            break
+        # The residual of the recursion may have parted from the true one.
+        r = rhs - matrix.product(x)
+        multiplied += rhs.shape[0]
+        verified = True
+        true = backend.to_numpy(size_of(r)).astype(np.float64)
+        short = true > backend.to_numpy(goal)
+        stuck = short & (true > 0.25 * best)
+        best = np.minimum(best, true)
+        size = size_of(r)
+        if not np.any(short & ~stuck):
+            break
+    status = np.full(rhs.shape[0], Status.MAX_STEPS, dtype=np.int64)
+    status[backend.to_numpy(size <= goal)] = Status.CONVERGED
+    status[stuck & (status != Status.CONVERGED)] = Status.STAGNATED
+    status[backend.to_numpy(not_positive)] = Status.NOT_POSITIVE
+    count = backend.to_numpy(steps).astype(np.int64)
+    return CGResult(
+        x=x,
+        steps=count,
+        residual=relative(
+            backend.to_numpy(size).astype(np.float64), backend.to_numpy(scale).astype(np.float64)
+        ),
+        status=status,
+        rows=multiplied,
+        coefficients=_by_system(xp, lengths, ratios, count) if keep_coefficients else [],
+    )
+
+
+def _by_system(
+    xp: object, lengths: list[Array], ratios: list[Array], count: np.ndarray
+) -> list[Coefficients]:
+    """Turn lists over steps into one pair of lists for each system."""
+    if not lengths:
+        return [([], []) for _ in count]
+    a = np.stack([backend.to_numpy(v) for v in lengths])
+    b = np.stack([backend.to_numpy(v) for v in ratios])
+    return [(a[:n, q].tolist(), b[:n, q].tolist()) for q, n in enumerate(count)]

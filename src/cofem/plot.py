@@ -1,0 +1,291 @@
+"""Pictures of a posterior and of how it was reached.
+
+Every function draws on axes it is given, or makes a figure of its own; none changes
+the backend or the style that the user has chosen. The colours are of Okabe and Ito's
+palette, and shapes and brightness differ too, so nothing depends on colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import MaxNLocator
+
+from cofem import backend
+from cofem.backend import Array
+
+__all__ = ["errors", "history", "posterior"]
+
+BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
+
+# More coordinates than this run into each other at the width of a page.
+READABLE = 120
+
+
+def posterior(
+    post: Any,
+    truth: Array | None = None,
+    ax: Any = None,
+    *,
+    level: float = 0.95,
+    window: tuple[int, int] | None = None,
+    task: int = 0,
+) -> Any:
+    """Draw the estimate with its error bars, and the truth where it is known.
+
+    Of more than 120 coordinates it shows the 120 neighbours with most of the support
+    (the coordinates whose interval excludes zero); the title says which.
+
+    Parameters
+    ----------
+    post : Posterior
+        A complex one is shown by its modulus.
+    truth : array, shape of ``post.mean``, optional
+        Drawn as open circles.
+    ax : matplotlib axes, optional
+        Where to draw; a new pyplot figure by default.
+    level : float
+        Probability inside the error bars.
+    window : (int, int), optional
+        The coordinates [start, stop) to show.
+    task : int
+        Which row of a joint posterior to show.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from cofem import fit, simulate
+    >>> from matplotlib.figure import Figure
+    >>> problem = simulate.dct(D=300, seed=0)
+    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
+    >>> ax = Figure().subplots()
+    >>> posterior(post, problem.z, ax=ax).get_ylabel()
+    'z'
+    """
+    shown = _Shown(post, truth, level, window, task)
+    ax = _new_axes(1)[0] if ax is None else ax
+    at = shown.coordinates
+    ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    if shown.truth is not None:
+        _circles(ax, at, shown.truth)
+    bars = np.stack([shown.mean - shown.low, shown.high - shown.mean])
+    _bars(ax, at, shown.mean, bars, f"estimate, {level:.0%} interval")
+    ax.set(xlabel="coordinate", ylabel="|z|" if shown.is_complex else "z")
+    _finish(ax, f"Posterior: {shown.title}")
+    return ax
+
+
+def errors(
+    post: Any,
+    truth: Array,
+    ax: Any = None,
+    *,
+    level: float = 0.95,
+    window: tuple[int, int] | None = None,
+    task: int = 0,
+) -> Any:
+    """Draw estimate minus truth with its error bars, for bars too short to see otherwise.
+
+    A bar that crosses the zero line covers the truth. The parameters are those of
+    :func:`posterior`; coordinates that miss the truth are drawn as crosses.
+
+    Returns
+    -------
+    matplotlib axes
+
+    Examples
+    --------
+    >>> from cofem import fit, simulate
+    >>> from matplotlib.figure import Figure
+    >>> problem = simulate.dct(D=300, seed=0)
+    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
+    >>> errors(post, problem.z, ax=Figure().subplots()).get_ylabel()
+    'estimate − truth'
+    """
+    shown = _Shown(post, truth, level, window, task)
+    ax = _new_axes(1)[0] if ax is None else ax
+    assert shown.truth is not None
+    at, error = shown.coordinates, shown.mean - shown.truth
+    low, high = shown.low - shown.truth, shown.high - shown.truth
+    covers = (low <= 0) & (high >= 0)
+    ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    bars = np.stack([error - low, high - error])
+    _bars(ax, at[covers], error[covers], bars[:, covers], f"{level:.0%} interval covers the truth")
+    if not covers.all():
+        _bars(
+            ax, at[~covers], error[~covers], bars[:, ~covers], "misses it", ORANGE, marker="x"
+        )
+    ax.set(xlabel="coordinate", ylabel="estimate − truth")
+    _finish(ax, f"Error: {shown.title}")
+    return ax
+
+
+def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
+    """Draw the relative change of the mean and the CG steps of every iteration.
+
+    Parameters
+    ----------
+    post : Posterior
+    axes : two matplotlib axes, optional
+        Where to draw; a new pyplot figure by default.
+
+    Returns
+    -------
+    np.ndarray of two matplotlib axes
+
+    Examples
+    --------
+    >>> from cofem import fit, simulate
+    >>> from matplotlib.figure import Figure
+    >>> problem = simulate.dct(D=300, seed=0)
+    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
+    >>> [ax.get_ylabel() for ax in history(post, axes=Figure().subplots(2))]
+    ['relative change of the mean', 'CG steps']
+    """
+    axes = np.ravel(np.asarray(_new_axes(2) if axes is None else axes, dtype=object))
+    if axes.size != 2:
+        raise ValueError(f"axes must be two matplotlib axes, got {axes.size}")
+    top, bottom = axes
+    iteration = np.asarray(post.history["iteration"])
+    change = np.asarray(post.history["change"], dtype=float)
+    # Nothing to show on a log axis: no change at all, or no mean before the first.
+    visible = np.isfinite(change) & (change > 0)
+    top.plot(iteration[visible], change[visible], "o-", color=BLUE, markersize=4)
+    top.set_yscale("log")
+    top.set_ylabel("relative change of the mean")
+    top.set_title(f"{post.method}: {_ending(post)}", loc="left")
+    bottom.bar(iteration, np.asarray(post.history["cg_steps"]), color=BLUE, width=0.8)
+    bottom.set(ylabel="CG steps", xlabel="iteration")
+    for ax in axes:
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.set_xlim(iteration.min() - 0.5, iteration.max() + 0.5)
+        _plain(ax)
+    return axes
+
+
+# -- what is shown -----------------------------------------------------------------------
+
+
+class _Shown:
+    """The coordinates to draw, in NumPy, and a title that names them."""
+
+    def __init__(
+        self,
+        post: Any,
+        truth: Array | None,
+        level: float,
+        window: tuple[int, int] | None,
+        task: int,
+    ) -> None:
+        mean = self._row(post.mean, task)
+        self.is_complex = bool(np.iscomplexobj(mean))
+        if self.is_complex:
+            # About its mean the modulus moves with half of the variance.
+            half = _quantile(level) * np.sqrt(0.5) * self._row(post.std, task)
+            mean = np.abs(mean)
+            low, high = mean - half, mean + half
+        else:
+            low, high = (self._row(end, task) for end in post.interval(level))
+        true = None if truth is None else self._row(truth, task)
+        if true is not None and true.shape != mean.shape:
+            raise ValueError(f"truth has shape {true.shape}, the posterior {mean.shape}")
+        if true is not None and self.is_complex:
+            true = np.abs(true)
+        start, stop = self._window(window, low, high)
+        part = slice(start, stop)
+        self.coordinates = np.arange(start, stop)
+        self.mean, self.low, self.high = mean[part], low[part], high[part]
+        self.truth = None if true is None else true[part]
+        self.title = f"all {mean.size:,} coordinates"
+        if stop - start < mean.size:
+            self.title = f"coordinates {start:,} to {stop - 1:,} of {mean.size:,}"
+
+    @staticmethod
+    def _row(x: Array, task: int) -> np.ndarray:
+        values = backend.to_numpy(x)
+        return values if values.ndim == 1 else np.asarray(values[task])
+
+    @staticmethod
+    def _window(
+        window: tuple[int, int] | None, low: np.ndarray, high: np.ndarray
+    ) -> tuple[int, int]:
+        if window is not None:
+            start, stop = window
+            if not 0 <= start < stop <= low.size:
+                raise ValueError(f"window must lie in 0…{low.size}, got {window!r}")
+            return start, stop
+        if low.size <= READABLE:
+            return 0, low.size
+        found = np.concatenate([[0], np.cumsum((low > 0) | (high < 0))])
+        start = int(np.argmax(found[READABLE:] - found[:-READABLE]))
+        return start, start + READABLE
+
+
+def _quantile(level: float) -> float:
+    from scipy.special import ndtri
+
+    return float(ndtri(0.5 + level / 2))
+
+
+def _ending(post: Any) -> str:
+    iterations = len(post.history["iteration"])
+    return f"{'converged' if post.converged else 'not converged'} after {iterations} iterations"
+
+
+# -- how it is drawn ---------------------------------------------------------------------
+
+
+def _new_axes(rows: int) -> np.ndarray:
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(
+        rows, sharex=True, squeeze=False, figsize=(9, 2.0 + 2.2 * rows), layout="constrained"
+    )
+    return np.asarray(axes[:, 0], dtype=object)
+
+
+def _circles(ax: Any, at: np.ndarray, truth: np.ndarray) -> None:
+    spikes = truth != 0  # circles around a row of zeros would hide it
+    if not spikes.any():
+        return
+    ax.vlines(at[spikes], 0.0, truth[spikes], color=GREY, linewidth=0.8, zorder=1)
+    ax.plot(
+        at[spikes], truth[spikes], "o", markersize=8, markerfacecolor="none",
+        markeredgecolor=BLACK, markeredgewidth=1.0,
+        label="truth" if spikes.all() else "truth (where not zero)",
+    )
+
+
+def _bars(
+    ax: Any,
+    at: np.ndarray,
+    middle: np.ndarray,
+    bars: np.ndarray,
+    label: str,
+    color: str = BLUE,
+    marker: str = ".",
+) -> None:
+    ax.errorbar(
+        at, middle, yerr=np.maximum(bars, 0.0), fmt=marker, markersize=5, color=color,
+        elinewidth=1.2, capsize=2, label=label,
+    )
+
+
+def _finish(ax: Any, title: str) -> None:
+    ax.margins(x=0.01)
+    ax.set_title(title, loc="left", pad=24)
+    _plain(ax)
+    # Above the axes, so that it never lies on the data, and under the title.
+    ax.legend(
+        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False,
+        borderaxespad=0.0, handletextpad=0.4,
+    )
+
+
+def _plain(ax: Any) -> None:
+    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,218 @@
+"""The result of a fit: the whole posterior, without its covariance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.stats import norm
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.rectified import (
+    probability_of_zero,
+    rectified_moments,
+    rectified_quantile,
+)
+from cofem.inference.sampling import deviations, variance_of_map
+from cofem.inference.model import Task
+from cofem.operators import as_operator
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """N(μ, Σ) of z given y, or its rectified form if z ≥ 0, and how it was found.
+
+    Made by :func:`cofem.fit` and :func:`cofem.posterior`. Arrays are of the caller's
+    own kind and have the shape of z: (D,), or (L, D) for L joint tasks.
+
+    Attributes
+    ----------
+    gaussian_mean, gaussian_variance : array
+        μ and the diagonal of Σ before rectification.
+    variance_error : array
+        Standard error of ``gaussian_variance``; zeros where it is exact.
+    precision : array (D,)
+        α, the prior precision of every coordinate.
+    noise_precision : float or ndarray (L,)
+        β.
+    log_evidence, log_evidence_error : float
+        log p(y | α, β) and its standard error.
+    history : dict of lists
+        iteration, change, log_evidence, cg_steps, products, seconds.
+    converged, message
+        Whether the mean settled, and what happened in words.
+    method, options
+        The name of the method that ran, and its dataclass.
+    """
+
+    gaussian_mean: Array
+    gaussian_variance: Array
+    variance_error: Array
+    precision: Array
+    noise_precision: Any
+    log_evidence: float
+    log_evidence_error: float
+    history: dict[str, list[float]]
+    converged: bool
+    message: str
+    method: str
+    options: Any
+    nonnegative: bool = False
+    tasks: tuple[Task, ...] = field(default=(), repr=False)
+
+    # -- moments ---------------------------------------------------------------
+
+    @property
+    def mean(self) -> Array:
+        """The posterior mean, in the shape of z."""
+        if not self.nonnegative:
+            return self.gaussian_mean
+        return rectified_moments(self.gaussian_mean, self.gaussian_variance)[0]
+
+    @property
+    def variance(self) -> Array:
+        """The posterior variance of every coordinate (E|z − μ|² if complex)."""
+        if not self.nonnegative:
+            return self.gaussian_variance
+        return rectified_moments(self.gaussian_mean, self.gaussian_variance)[1]
+
+    @property
+    def std(self) -> Array:
+        """The square root of the variance."""
+        return backend.namespace(self.variance).sqrt(self.variance)
+
+    @property
+    def mode(self) -> Array:
+        """The most probable z: μ, or its positive part if z ≥ 0."""
+        if not self.nonnegative:
+            return self.gaussian_mean
+        return backend.namespace(self.gaussian_mean).clip(self.gaussian_mean, min=0.0)
+
+    @property
+    def probability_of_zero(self) -> Array:
+        """P(z_j = 0) = ½ erfc(μ_j/√(2Σ_jj)) of a non-negative model."""
+        if not self.nonnegative:
+            raise ValueError("probability_of_zero needs a fit with nonnegative=True")
+        return probability_of_zero(self.gaussian_mean, self.gaussian_variance)
+
+    # -- intervals and draws ---------------------------------------------------
+
+    def interval(self, level: float = 0.95) -> tuple[Array, Array]:
+        """Return (low, high): every coordinate lies between them with that probability."""
+        if not (isinstance(level, (int, float)) and 0 < level < 1):
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        if backend.is_complex(self.gaussian_mean):
+            raise ValueError("a complex coordinate has no interval; use std for its spread")
+        if self.nonnegative:
+            edges = (1 - level) / 2, (1 + level) / 2
+            low, high = (
+                rectified_quantile(self.gaussian_mean, self.gaussian_variance, p) for p in edges
+            )
+            return low, high
+        reach = float(norm.ppf((1 + level) / 2)) * self.std
+        return self.gaussian_mean - reach, self.gaussian_mean + reach
+
+    def support(self, level: float = 0.95) -> Array:
+        """Return the mask of coordinates whose interval excludes zero.
+
+        Complex: whose |μ| exceeds the radius that holds a draw of that probability.
+        """
+        xp = backend.namespace(self.gaussian_mean)
+        if backend.is_complex(self.gaussian_mean):
+            radius = math.sqrt(-math.log(1 - level))  # |z − μ|²/Σ is exponential
+            return xp.abs(self.gaussian_mean) > radius * self.std
+        if self.nonnegative:
+            return self.probability_of_zero < (1 - level) / 2
+        low, high = self.interval(level)
+        return (low > 0) | (high < 0)
+
+    def sample(self, n: int, seed: int | None = None) -> Array:
+        """Draw ``n`` exact samples, shape (n, *shape of z).
+
+        Each is a solve with perturbed data and prior: no covariance is formed. Of
+        a non-negative model the coordinates are drawn independently.
+        """
+        n = int(n)
+        if n < 1:
+            raise ValueError(f"n must be at least 1, got {n}")
+        if seed is None:
+            seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+        if self.nonnegative:
+            shape = (n, *self.gaussian_mean.shape)
+            u = backend.Random(seed).uniform(shape, self.gaussian_mean)
+            return rectified_quantile(self.gaussian_mean, self.gaussian_variance, u)
+        xp = backend.namespace(self.gaussian_mean)
+        draws = [
+            deviations(task, self.precision, n, seed=seed + i, like=self.gaussian_mean)
+            for i, task in enumerate(self._tasks("sample"))
+        ]
+        moved = draws[0] if self.gaussian_mean.ndim == 1 else xp.stack(draws, axis=1)
+        return self.gaussian_mean + moved
+
+    # -- maps of z -------------------------------------------------------------
+
+    def variance_of(self, linear_map: Any, *, n_samples: int = 256, seed: int = 0) -> Array:
+        """Return the posterior variance of every entry of ``linear_map`` z, shape (M,).
+
+        Exact (to the solver's tolerance) for up to 256 rows or 1024 unknowns;
+        otherwise from ``n_samples`` draws, with a relative error of √(2/n_samples).
+        """
+        op = as_operator(linear_map, "linear_map")
+        task = self._single("variance_of")
+        if op.shape[1] != task.operator.shape[1]:
+            raise ValueError(
+                f"linear_map must have {task.operator.shape[1]} columns, got shape {op.shape}"
+            )
+        return variance_of_map(
+            task, self.precision, op, like=self.gaussian_mean, n_samples=n_samples, seed=seed
+        )
+
+    def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
+        """Return mean and standard deviation of ``phi_new`` z, with the noise unless told."""
+        op = as_operator(phi_new, "phi_new")
+        variance = self.variance_of(op)
+        if noise:
+            variance = variance + 1 / self.noise_precision
+        return op.forward(self.mean), backend.namespace(variance).sqrt(variance)
+
+    def _single(self, call: str) -> Task:
+        tasks = self._tasks(call)
+        if len(tasks) > 1:
+            raise ValueError(f"{call} is for a single task; this posterior has {len(tasks)}")
+        if self.nonnegative:
+            raise ValueError(f"{call} needs a Gaussian posterior; this one is non-negative")
+        return tasks[0]
+
+    def _tasks(self, call: str) -> tuple[Task, ...]:
+        if not self.tasks:
+            raise ValueError(
+                f"{call} needs the operator, which a file does not hold: "
+                "load it with cofem.load(path, phi=phi)"
+            )
+        return self.tasks
+
+    # -- files and display -----------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write everything but the operator to one .npz file, atomically."""
+        from cofem.storage import save_posterior
+
+        save_posterior(self, path)
+
+    def __repr__(self) -> str:
+        shape = "×".join(str(n) for n in self.gaussian_mean.shape)
+        if backend.is_complex(self.gaussian_mean):
+            active = "complex"
+        else:
+            active = f"{int(backend.namespace(self.precision).sum(self.support()))} in the support"
+        iterations = len(self.history["iteration"])
+        state = "converged" if self.converged else "not converged"
+        beta = np.atleast_1d(np.asarray(self.noise_precision))
+        noise = f"{beta[0]:.4g}" if len(beta) == 1 else f"{len(beta)} values"
+        return (
+            f"Posterior({shape} unknowns, {active}; {self.method}, {iterations} iterations, "
+            f"{state}; noise_precision={noise}, log_evidence={self.log_evidence:.6g})"
+        )

@@ -1,0 +1,132 @@
+"""Posteriors on disk: one .npz of plain arrays, no pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.files import atomic_write
+from cofem.inference.methods import METHODS
+from cofem.inference.model import Task
+from cofem.operators import as_operator
+from cofem.posterior import Posterior
+
+FORMAT = "cofem posterior 1"
+_ARRAYS = ("gaussian_mean", "gaussian_variance", "variance_error", "precision")
+_SCALARS = ("log_evidence", "log_evidence_error")
+
+
+def save_posterior(post: Posterior, path: Any) -> None:
+    """Write ``post`` to ``path``; a reader never sees half a file."""
+    arrays: dict[str, np.ndarray] = {
+        name: backend.to_numpy(getattr(post, name)) for name in _ARRAYS
+    }
+    # For readers without this library: what most of them look for.
+    arrays["mean"] = backend.to_numpy(post.mean)
+    arrays["variance"] = backend.to_numpy(post.variance)
+    arrays["noise_precision"] = np.asarray(post.noise_precision)
+    for name in _SCALARS:
+        arrays[name] = np.asarray(getattr(post, name))
+    for name, values in post.history.items():
+        arrays[f"history_{name}"] = np.asarray(values, dtype=np.float64)
+    for i, task in enumerate(post.tasks):
+        arrays[f"y_{i}"] = backend.to_numpy(task.y)
+    about = {
+        "format": FORMAT,
+        "method": post.method,
+        "options": _plain(asdict(post.options)),
+        "converged": post.converged,
+        "message": post.message,
+        "nonnegative": post.nonnegative,
+    }
+    arrays["about"] = np.asarray(json.dumps(about))
+    with atomic_write(path) as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+
+def load(path: Any, phi: Any = None) -> Posterior:
+    """Read a posterior that :meth:`Posterior.save` wrote.
+
+    Parameters
+    ----------
+    path : path
+    phi : operator, optional
+        Φ (a list for joint tasks). A file does not hold it; ``sample``,
+        ``predict`` and ``variance_of`` need it.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem, pathlib, tempfile
+    >>> phi = np.eye(3)
+    >>> post = cofem.posterior(phi, np.ones(3), precision=np.ones(3), noise_precision=1.0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "p.npz")
+    ...     post.save(path)
+    ...     again = cofem.load(path, phi)
+    >>> again.mean
+    array([0.5, 0.5, 0.5])
+    """
+    with np.load(path, allow_pickle=False) as stored:
+        if "about" not in stored:
+            raise ValueError(f"{path} is not a posterior saved by cofem")
+        about = json.loads(str(stored["about"]))
+        if about.get("format") != FORMAT:
+            raise ValueError(f"{path} has format {about.get('format')!r}, expected {FORMAT!r}")
+        arrays = {name: stored[name] for name in stored.files if name != "about"}
+    history = {
+        name.removeprefix("history_"): values.tolist()
+        for name, values in arrays.items()
+        if name.startswith("history_")
+    }
+    beta = arrays["noise_precision"]
+    return Posterior(
+        **{name: arrays[name] for name in _ARRAYS},
+        **{name: float(arrays[name]) for name in _SCALARS},
+        noise_precision=float(beta) if beta.ndim == 0 else beta,
+        history=history,
+        converged=about["converged"],
+        message=about["message"],
+        method=about["method"],
+        options=_options(about["method"], about["options"]),
+        nonnegative=about["nonnegative"],
+        tasks=() if phi is None else _tasks(arrays, phi),
+    )
+
+
+def _tasks(arrays: dict[str, np.ndarray], phi: Any) -> tuple[Task, ...]:
+    operators = [as_operator(p) for p in (phi if isinstance(phi, (list, tuple)) else [phi])]
+    data = [arrays[f"y_{i}"] for i in range(sum(name.startswith("y_") for name in arrays))]
+    if len(operators) == 1:
+        operators = operators * len(data)
+    if len(operators) != len(data):
+        raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
+    beta = np.broadcast_to(arrays["noise_precision"], (len(data),))
+    for op, y in zip(operators, data, strict=True):
+        if op.shape != (len(y), arrays["precision"].shape[0]):
+            raise ValueError(
+                f"phi must have shape ({len(y)}, {arrays['precision'].shape[0]}), got {op.shape}"
+            )
+    return tuple(Task(op, y, float(b)) for op, y, b in zip(operators, data, beta, strict=True))
+
+
+def _plain(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as JSON: arrays as lists, functions by their name."""
+    out = {}
+    for name, value in options.items():
+        if backend.is_array(value):
+            value = backend.to_numpy(value).tolist()
+        elif callable(value):
+            value = {"function": getattr(value, "__name__", "unknown")}
+        out[name] = value
+    return out
+
+
+def _options(method: str, options: dict[str, Any]) -> Any:
+    """Return the method's dataclass, or the dict where a function could not be stored."""
+    if any(isinstance(v, dict) for v in options.values()) or method not in METHODS:
+        return options
+    return METHODS[method](**options)

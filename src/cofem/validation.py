@@ -1,0 +1,168 @@
+"""The door: everything a user passes is checked here, and named when it is wrong."""
+
+from __future__ import annotations
+
+import math
+import operator as python_operator
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.model import Task, Tie
+from cofem.operators import LinearOperator, as_operator, check_adjoint
+from cofem.operators._validation import numbers
+
+
+def tasks_from(phi: Any, y: Any, noise_precision: Any) -> tuple[tuple[Task, ...], bool]:
+    """Turn phi and y into tasks that agree in shape, library, device and precision.
+
+    Returns the tasks (with NaN for a noise precision that is not given) and
+    whether they were given jointly.
+    """
+    operators, data, joint = _paired(phi, y)
+    beta = _noise_precisions(noise_precision, len(data))
+    home = [(f"y[{i}]" if joint else "y", a) for i, a in enumerate(data)]
+    for i, op in enumerate(operators):
+        matrix = getattr(op, "matrix", None)
+        if backend.is_array(matrix):
+            home.append((f"phi[{i}]" if joint else "phi", matrix))
+    backend.require_same_home([h for h in home if not _free_to_move(h[1])] or home[:1])
+    single = all(_is_single(a) for _, a in home)
+    xp = backend.namespace(data[0])
+    tasks = []
+    for i, (op, values) in enumerate(zip(operators, data, strict=True)):
+        where = f"[{i}]" if joint else ""
+        if op.shape[0] != values.shape[0]:
+            raise ValueError(
+                f"y{where} has {values.shape[0]} entries and phi{where} has {op.shape[0]} rows "
+                f"(its shape is {op.shape}); they must agree"
+            )
+        if op.shape[1] != operators[0].shape[1]:
+            raise ValueError(
+                f"phi[{i}] has {op.shape[1]} columns and phi[0] has {operators[0].shape[1]}; "
+                "joint tasks share their unknowns"
+            )
+        if not op.trusted:
+            check_adjoint(op, values, name=f"phi{where}")
+        if not single:
+            convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
+            values = xp.astype(values, convert(xp.float64, xp), copy=False)
+        tasks.append(Task(op, values, beta[i]))
+    return tuple(tasks), joint
+
+
+def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
+    many_phi = isinstance(phi, (list, tuple)) and bool(phi) and not _is_row(phi[0])
+    if many_phi:
+        if not isinstance(y, (list, tuple)) and not (backend.is_array(y) and y.ndim == 2):
+            raise TypeError("phi is a list of operators, so y must be a list of data vectors")
+        if len(y) != len(phi):
+            raise ValueError(f"phi has {len(phi)} tasks and y has {len(y)}; they must agree")
+        operators = [as_operator(p, f"phi[{i}]") for i, p in enumerate(phi)]
+        return operators, [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
+    op = as_operator(phi)
+    if backend.is_array(y) and y.ndim == 2:
+        rows = numbers(y, "y", 2)
+        return [op] * rows.shape[0], [rows[i, :] for i in range(rows.shape[0])], True
+    return [op], [_vector(y, "y")], False
+
+
+def _is_row(x: Any) -> bool:
+    """Whether a list is a matrix written out rather than a list of operators."""
+    return isinstance(x, (list, tuple, int, float, complex, np.number))
+
+
+def _vector(y: Any, name: str) -> Array:
+    if not backend.is_array(y):
+        try:
+            y = np.asarray(y)
+        except ValueError:
+            raise ValueError(f"{name} must be a vector of numbers, got ragged lists") from None
+    return numbers(y, name, 1)
+
+
+def _free_to_move(x: Array) -> bool:
+    """A NumPy matrix is copied to wherever the data are; the data never move."""
+    return False
+
+
+def _is_single(x: Array) -> bool:
+    xp = backend.namespace(x)
+    return x.dtype in (xp.float32, xp.complex64)
+
+
+def _noise_precisions(value: Any, n_tasks: int) -> list[float]:
+    if value is None:
+        return [math.nan] * n_tasks
+    if backend.is_array(value):
+        value = backend.to_numpy(value)
+    try:
+        beta = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"noise_precision must be a number, got {value!r}") from None
+    if beta.ndim > 1 or (beta.ndim == 1 and beta.shape[0] != n_tasks):
+        raise ValueError(
+            f"noise_precision must be one number or one per task ({n_tasks}), got shape {beta.shape}"
+        )
+    if not np.all(np.isfinite(beta)) or not np.all(beta > 0):
+        raise ValueError(f"noise_precision must be positive and finite, got {value!r}")
+    return [float(b) for b in np.broadcast_to(beta, (n_tasks,))]
+
+
+def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
+    """Check ``groups`` and ``coupling`` and return the tie they make."""
+    labels = None
+    if groups is not None:
+        labels = backend.to_numpy(groups) if backend.is_array(groups) else np.asarray(groups)
+        if labels.dtype.kind not in "iu":
+            raise TypeError(f"groups must be integer labels, got dtype {labels.dtype}")
+        if labels.shape != (n_unknowns,):
+            raise ValueError(f"groups must have shape ({n_unknowns},), got {labels.shape}")
+        if labels.min() < 0:
+            raise ValueError("groups must be non-negative labels")
+    if coupling is not None:
+        coupling = as_operator(coupling, "coupling")
+        if coupling.shape != (n_unknowns, n_unknowns):
+            raise ValueError(
+                f"coupling must have shape ({n_unknowns}, {n_unknowns}), got {coupling.shape}"
+            )
+    return Tie(labels, coupling)
+
+
+def prior_precision(value: Any, n_unknowns: int, like: Array) -> Array:
+    """Check α given by the user."""
+    alpha = value if backend.is_array(value) else np.asarray(value)
+    if alpha.ndim == 0:
+        alpha = backend.namespace(alpha).broadcast_to(alpha, (n_unknowns,))
+    alpha = numbers(alpha, "precision", 1)
+    if alpha.shape[0] != n_unknowns:
+        raise ValueError(f"precision must have shape ({n_unknowns},), got {tuple(alpha.shape)}")
+    if backend.is_numpy(alpha):
+        alpha = backend.from_numpy(np.array(alpha), like)
+    backend.require_same_home([("y", like), ("precision", alpha)])
+    xp = backend.namespace(like)
+    if backend.is_complex(alpha) or not bool(xp.all(alpha > 0)):
+        raise ValueError("precision must be real and positive in every entry")
+    return xp.astype(alpha, backend.real_dtype(like.dtype, xp))
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Check a count."""
+    try:
+        number = python_operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return number
+
+
+def tolerance(value: Any) -> float:
+    """Check ``tol``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"tol must be a number, got {value!r}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"tol must be zero or positive, got {value}")
+    return float(value)

@@ -1,0 +1,356 @@
+"""The command line, as a user meets it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+from typer.testing import CliRunner
+
+import cofem
+from cofem import simulate
+from cofem.cli import app
+
+PNG = b"\x89PNG"
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def problem(tmp_path, monkeypatch):
+    """Write a small problem to the current directory."""
+    monkeypatch.chdir(tmp_path)
+    drawn = simulate.gaussian(120, 0)
+    np.save("phi.npy", drawn.phi.matrix)
+    np.save("y.npy", drawn.y)
+    return drawn
+
+
+def assert_refused(result, *words):
+    """One line on the error stream, exit code 2, nothing else."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("cofem: error: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def written():
+    return sorted(path.name for path in Path().iterdir())
+
+
+# -- the front -----------------------------------------------------------------------------
+
+
+def test_version():
+    result = run("--version")
+    assert (result.exit_code, result.stdout) == (0, f"cofem {cofem.__version__}\n")
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+def test_help_names_the_commands(arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0
+    assert "demo" in result.stdout
+    assert "solve" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("demo", ["--size", "--seed", "--figure", "--json"]),
+     ("solve", ["PHI", "--noise-precision", "--nonnegative", "--method", "--output", "--tol"])],
+)
+def test_help_of_a_command(command, words):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    for word in words:
+        assert word in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["paint"], ["solve"], ["solve", "phi.npy", "y.npy"], ["demo", "--size", "many"],
+     ["demo", "--size", "3"], ["demo", "--colour", "red"], ["--colour"], ["demo", "extra"]],
+)
+def test_mistakes_in_the_arguments_are_one_line(arguments):
+    assert_refused(run(*arguments))
+
+
+# -- demo ----------------------------------------------------------------------------------
+
+
+def test_demo_prints_a_table_and_draws(tmp_path):
+    figure = tmp_path / "demo.png"
+    result = run("demo", "--size", 1024, "--figure", figure)
+    assert result.exit_code == 0, result.output
+    for word in ("NRMSE", "interval covers", "EM iterations", "CG steps", "products", "memory"):
+        assert word in result.stdout
+    assert figure.read_bytes().startswith(PNG)
+
+
+def test_demo_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("demo", "--size", 1024, "--json")
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert facts["unknowns"] == 1024
+    assert facts["measurements"] == 341
+    assert facts["nonzeros"] == 122
+    assert facts["nrmse"] < 3
+    assert 60 < facts["coverage"] <= 100
+    assert facts["iterations"] > 1
+    assert facts["products"] > facts["iterations"]
+    assert written() == ["cofem-demo.png"]
+
+
+def test_demo_refuses_a_figure_it_cannot_write_before_it_works(tmp_path, monkeypatch):
+    monkeypatch.setattr(cofem, "fit", lambda *a, **k: pytest.fail("the fit was started"))
+    assert_refused(run("demo", "--figure", tmp_path / "no" / "f.png"), "figure", "does not exist")
+    assert_refused(run("demo", "--figure", tmp_path / "f.doc"), "does not end in one of")
+
+
+# -- solve ---------------------------------------------------------------------------------
+
+
+def test_solve_writes_a_posterior(problem):
+    result = run("solve", "phi.npy", "y.npy", "-o", "out.npz", "--noise-precision", 1e4)
+    assert result.exit_code == 0, result.output
+    assert "noise precision" in result.stdout
+    post = cofem.load("out.npz")
+    assert simulate.nrmse(post.mean, problem.z) < 5
+    assert written() == ["out.npz", "phi.npy", "y.npy"]
+
+
+def test_solve_json_and_figure(problem):
+    result = run(
+        "solve", "phi.npy", "y.npy", "-o", "out.npz", "--noise-precision", 1e4,
+        "--figure", "f.png", "--json", "--seed", 3, "--max-iter", 200, "--tol", 1e-3,
+    )
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert set(facts) == {
+        "method", "converged", "message", "iterations", "noise_precision", "log_evidence",
+        "n_support", "seconds", "products", "output",
+    }
+    assert facts["converged"] is True
+    assert facts["noise_precision"] == 1e4
+    assert facts["output"] == "out.npz"
+    assert 0 < facts["n_support"] < 120
+    assert Path("f.png").read_bytes().startswith(PNG)
+
+
+@pytest.mark.parametrize("method", ["cofem", "em", "woodbury"])
+def test_solve_with_a_method(problem, method):
+    result = run(
+        "solve", "phi.npy", "y.npy", "-o", "o.npz", "--noise-precision", 1e4, "--method", method,
+        "--json", "--max-iter", 300,
+    )
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["method"] == method
+
+
+def test_solve_reads_every_format(problem):
+    matrix = problem.phi.matrix
+    np.savez("both.npz", phi=matrix, y=problem.y)
+    scipy.io.mmwrite("phi.mtx", scipy.sparse.csr_array(matrix))
+    scipy.io.mmwrite("y.mtx", problem.y[:, None])
+    options = ["-o", "o.npz", "--noise-precision", 1e4, "--json", "--method", "em"]
+    answers = [
+        json.loads(run("solve", phi, y, *options).stdout)["n_support"]
+        for phi, y in [("phi.npy", "y.npy"), ("both.npz", "both.npz"), ("phi.mtx", "y.mtx")]
+    ]
+    assert len(set(answers)) == 1
+
+
+def test_solve_nonnegative(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    drawn = simulate.convolution(100, 0)
+    np.save("phi.npy", drawn.phi.to_dense())
+    np.save("y.npy", drawn.y)
+    result = run(
+        "solve", "phi.npy", "y.npy", "-o", "o.npz", "--noise-precision", 1e4, "--nonnegative"
+    )
+    assert result.exit_code == 0, result.output
+    assert (cofem.load("o.npz").mean >= 0).all()
+
+
+def test_not_converged_is_a_warning_line_and_an_answer(problem):
+    result = run(
+        "solve", "phi.npy", "y.npy", "-o", "o.npz", "--noise-precision", 1e4, "--max-iter", 2,
+        "--json",
+    )
+    assert result.exit_code == 0, result.output
+    assert result.stderr.startswith("cofem: warning: ")
+    assert result.stderr.count("\n") == 1
+    assert json.loads(result.stdout)["converged"] is False
+    assert Path("o.npz").exists()
+
+
+BAD = {
+    "no phi": (["no.npy", "y.npy"], "phi: no.npy does not exist"),
+    "no y": (["phi.npy", "no.npy"], "y: no.npy does not exist"),
+    "ending of phi": (["phi.txt", "y.npy"], "phi: phi.txt does not end in .npy, .npz, .mtx"),
+    "phi is a vector": (["y.npy", "y.npy"], "expected a matrix"),
+    "shapes": (["phi.npy", "long.npy"], "y"),
+    "y is a cube": (["phi.npy", "cube.npy"], "y"),
+    "y is empty": (["phi.npy", "empty.npy"], "y"),
+    "NaN in y": (["phi.npy", "nan.npy"], "y contains NaN or Inf"),
+    "NaN in phi": (["nanphi.npy", "y.npy"], "phi contains NaN or Inf"),
+    "objects": (["phi.npy", "object.npy"], "holds values of type object"),
+    "cut short": (["phi.npy", "short.npy"], "is cut short"),
+    "method": (["phi.npy", "y.npy", "--method", "magic"], "magic"),
+    "noise 0": (["phi.npy", "y.npy", "--noise-precision", "0"], "noise_precision"),
+    "noise < 0": (["phi.npy", "y.npy", "--noise-precision", "-1"], "noise_precision"),
+    "noise NaN": (["phi.npy", "y.npy", "--noise-precision", "nan"], "noise_precision"),
+    "noise text": (["phi.npy", "y.npy", "--noise-precision", "loud"], "--noise-precision"),
+    "max_iter": (["phi.npy", "y.npy", "--max-iter", "0"], "max_iter"),
+    "tol": (["phi.npy", "y.npy", "--tol", "-1"], "tol"),
+    "no directory": (["phi.npy", "y.npy", "-o", "no/o.npz"], "the directory no does not exist"),
+    "output ending": (["phi.npy", "y.npy", "-o", "o.txt"], "output: o.txt does not end in .npz"),
+    "output is a directory": (["phi.npy", "y.npy", "-o", "folder.npz"], "is a directory"),
+    "output is an input": (["in.npz", "y.npy", "-o", "in.npz"], "would overwrite an input"),
+    "figure ending": (["phi.npy", "y.npy", "--figure", "f.doc"], "figure: f.doc does not end"),
+    "figure directory": (["phi.npy", "y.npy", "--figure", "no/f.png"], "figure: the directory no"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_exit_code_2(problem, case):
+    arguments, message = BAD[case]
+    Path("phi.txt").write_text("1 2 3")
+    Path("folder.npz").mkdir()
+    np.save("long.npy", np.ones(77))
+    np.save("cube.npy", np.ones((2, 2, 30)))
+    np.save("empty.npy", np.ones(0))
+    np.save("nan.npy", np.where(np.arange(30) == 3, np.nan, problem.y))
+    np.save("nanphi.npy", np.full((30, 120), np.nan))
+    np.save("object.npy", np.array([None] * 30), allow_pickle=True)
+    np.savez("in.npz", problem.phi.matrix)
+    Path("short.npy").write_bytes(Path("y.npy").read_bytes()[:-9])
+    before = written()
+    output = [] if "-o" in arguments else ["-o", "out.npz"]
+    assert_refused(run("solve", *arguments, *output), message)
+    assert written() == before
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or (hasattr(os, "geteuid") and os.geteuid() == 0),
+    reason="root may write anywhere",
+)
+def test_a_directory_that_may_not_be_written(problem):
+    Path("locked").mkdir(mode=0o500)
+    result = run("solve", "phi.npy", "y.npy", "-o", "locked/o.npz")
+    assert_refused(result, "output: cannot write", "ermission denied")
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(28, "No space left on device", "o.npz"), "o.npz: No space left on device"),
+        (MemoryError(), "not enough memory"),
+        (ValueError("several\nlines  of text"), "several lines of text"),
+    ],
+)
+def test_errors_of_the_machine_are_one_line_too(problem, monkeypatch, error, words):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(cofem, "fit", fail)
+    assert_refused(run("solve", "phi.npy", "y.npy", "-o", "o.npz"), words)
+
+
+def test_a_mistake_of_ours_keeps_its_traceback(problem, monkeypatch):
+    monkeypatch.setattr(cofem, "fit", lambda *a, **k: [][0])
+    result = run("solve", "phi.npy", "y.npy", "-o", "o.npz")
+    assert isinstance(result.exception, IndexError)
+
+
+# -- Ctrl-C ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["demo", "solve"])
+def test_interrupt_in_the_fit_leaves_nothing(problem, monkeypatch, command):
+    def fit(*args, **kwargs):
+        warnings.warn("half way", cofem.ConvergenceWarning, stacklevel=2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cofem, "fit", fit)
+    before = written()
+    arguments = ["phi.npy", "y.npy", "-o", "out.npz"] if command == "solve" else []
+    result = run(command, *arguments)
+    assert result.exit_code == 130
+    assert result.stderr.endswith("cofem: interrupted\n")
+    assert "Traceback" not in result.output
+    assert written() == before
+
+
+def test_interrupt_while_writing_leaves_nothing(problem, monkeypatch):
+    def savez(stream, **arrays):
+        stream.write(b"half of a file")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", savez)
+    monkeypatch.setattr(np, "savez_compressed", savez)
+    before = written()
+    result = run(
+        "solve", "phi.npy", "y.npy", "-o", "out.npz", "--noise-precision", 1e4, "--max-iter", 200
+    )
+    assert result.exit_code == 130
+    assert written() == before
+
+
+# -- the real thing, in its own process --------------------------------------------------------
+
+
+def start(*arguments):
+    command = [sys.executable, "-c", "from cofem.cli import main; main()", *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+
+
+def test_process_demo(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with start("demo", "--size", 1024, "--json") as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert json.loads(out)["figure"] == "cofem-demo.png"
+    assert Path("cofem-demo.png").read_bytes().startswith(PNG)
+
+
+def test_process_bad_input(tmp_path):
+    with start("solve", tmp_path / "no.npy", "y.npy", "-o", tmp_path / "o.npz") as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert err == f"cofem: error: phi: {tmp_path / 'no.npy'} does not exist\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_process_interrupted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    marker = "import pathlib, cofem.cli; pathlib.Path('ready').touch(); cofem.cli.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", marker, "demo", "--size", "2000000"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )
+    with process:
+        deadline = time.monotonic() + 60
+        while not Path("ready").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert err == "cofem: interrupted\n"
+    assert written() == ["ready"]

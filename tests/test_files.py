@@ -1,0 +1,250 @@
+"""Files: written whole or not at all, read with suspicion."""
+
+import io
+import os
+import stat
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse
+
+from cofem.files import atomic_write, check_writable, read_array, read_matrix
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+# -- writing ---------------------------------------------------------------------------
+
+
+def test_atomic_write_replaces_at_the_end_only(tmp_path):
+    path = tmp_path / "out.bin"
+    path.write_bytes(b"old")
+    with atomic_write(path) as stream:
+        stream.write(b"new")
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert names(tmp_path) == ["out.bin"]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_atomic_write_leaves_nothing_after_an_exception(tmp_path, error):
+    path = tmp_path / "out.bin"
+    path.write_bytes(b"old")
+
+    def write():
+        with atomic_write(path) as stream:
+            stream.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["out.bin"]
+
+
+def test_atomic_write_of_text_is_utf8(tmp_path):
+    with atomic_write(tmp_path / "t.txt", "w") as stream:
+        stream.write("Φ")
+    assert (tmp_path / "t.txt").read_bytes() == "Φ".encode()
+
+
+def test_atomic_write_refuses_other_modes_and_directories(tmp_path):
+    with pytest.raises(ValueError, match="mode must be"), atomic_write(tmp_path / "a", "ab"):
+        pass
+    with pytest.raises(IsADirectoryError), atomic_write(tmp_path):
+        pass
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "no" / "a"):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX files")
+def test_atomic_write_follows_links_and_the_umask_and_spares_devices(tmp_path):
+    (tmp_path / "real").mkdir()
+    link = tmp_path / "link.bin"
+    link.symlink_to(tmp_path / "real" / "out.bin")
+    before = os.umask(0o022)
+    try:
+        with atomic_write(link) as stream:
+            stream.write(b"x")
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert stat.S_IMODE((tmp_path / "real" / "out.bin").stat().st_mode) == 0o644
+    with pytest.raises(OSError, match="not a regular file"), atomic_write(os.devnull):
+        pass
+
+
+def test_check_writable_leaves_nothing_and_names_what_is_wrong(tmp_path):
+    check_writable(tmp_path / "new.npz")
+    assert names(tmp_path) == []
+    with pytest.raises(FileNotFoundError, match=r"output: the directory .* does not exist"):
+        check_writable(tmp_path / "no" / "new.npz")
+    with pytest.raises(OSError, match="output: cannot write"):
+        check_writable(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(NotADirectoryError, match=r"figure: .* is not a directory"):
+        check_writable(tmp_path / "file" / "new.npz", "figure")
+
+
+# -- reading what is fine ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.int16, np.bool_])
+def test_npy_and_npz_come_back_as_they_were(tmp_path, dtype):
+    matrix = np.asfortranarray(np.arange(12).reshape(3, 4) % 3).astype(dtype)
+    np.save(tmp_path / "a.npy", matrix)
+    np.savez(tmp_path / "one.npz", anything=matrix)
+    np.savez_compressed(tmp_path / "both.npz", phi=matrix, y=matrix[:, 0])
+    for file in ("a.npy", "one.npz", "both.npz"):
+        found = read_matrix(tmp_path / file, "phi")
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, matrix)
+    np.testing.assert_array_equal(read_array(tmp_path / "both.npz", "y"), matrix[:, 0])
+
+
+def test_long_zeros_compress_a_lot_and_are_accepted(tmp_path):
+    np.savez_compressed(tmp_path / "y.npz", y=np.zeros(2_000_000))
+    assert read_array(tmp_path / "y.npz", "y").shape == (2_000_000,)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "bsr", "dia"])
+def test_sparse_npz(tmp_path, kind):
+    matrix = scipy.sparse.random_array((6, 8), density=0.4, rng=np.random.default_rng(0))
+    scipy.sparse.save_npz(tmp_path / "phi.npz", matrix.asformat(kind))
+    found = read_matrix(tmp_path / "phi.npz", "phi")
+    assert scipy.sparse.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), matrix.toarray())
+
+
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_mtx_dense_and_sparse(tmp_path, symmetry):
+    dense = np.arange(16.0).reshape(4, 4)
+    dense = dense + dense.T
+    scipy.io.mmwrite(tmp_path / "dense.mtx", dense, symmetry=symmetry)
+    (tmp_path / "dense.mtx").rename(tmp_path / "dense.MTX")
+    scipy.io.mmwrite(tmp_path / "sparse.mtx", scipy.sparse.csr_array(dense), symmetry=symmetry)
+    found = read_matrix(tmp_path / "dense.MTX", "phi")
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_array_equal(found, dense)
+    found = read_matrix(tmp_path / "sparse.mtx", "phi")
+    assert scipy.sparse.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), dense)
+
+
+def test_pattern_mtx(tmp_path):
+    (tmp_path / "p.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2")
+    np.testing.assert_array_equal(
+        read_matrix(tmp_path / "p.mtx", "phi").toarray(), [[0, 1], [0, 0]]
+    )
+
+
+def test_a_column_is_a_vector(tmp_path):
+    column = np.array([[1.0], [0.0], [2.0]])
+    np.save(tmp_path / "y.npy", column)
+    scipy.io.mmwrite(tmp_path / "dense.mtx", column)
+    scipy.io.mmwrite(tmp_path / "sparse.mtx", scipy.sparse.coo_array(column))
+    for file in ("y.npy", "dense.mtx", "sparse.mtx"):
+        np.testing.assert_array_equal(read_array(tmp_path / file, "y"), [1.0, 0.0, 2.0])
+
+
+# -- reading what is not -----------------------------------------------------------------
+
+
+def npy(header_shape="(3,)", descr="'<f8'", data=b"\0" * 24):
+    """Return the bytes of an .npy file whose header says anything."""
+    header = f"{{'descr': {descr}, 'fortran_order': False, 'shape': {header_shape}, }}"
+    header += " " * (63 - (10 + len(header)) % 64) + "\n"
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def saved(save, *args, **kwargs):
+    stream = io.BytesIO()
+    save(stream, *args, **kwargs)
+    return stream.getvalue()
+
+
+def zipped(compression=zipfile.ZIP_STORED, **members):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return stream.getvalue()
+
+
+OBJECTS = saved(np.save, np.array([1, None], dtype=object), allow_pickle=True)
+GOOD = saved(np.save, np.arange(50.0))
+BAD_SPARSE = zipped(
+    format=saved(np.save, np.array(b"csr")),
+    shape=saved(np.save, np.array([2, 2])),
+    data=saved(np.save, np.ones(2)),
+    indices=saved(np.save, np.array([0, 999_999_999])),
+    indptr=saved(np.save, np.array([0, 1, 2])),
+)
+MTX = "%%MatrixMarket matrix "
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "message"),
+    [
+        ("y.txt", b"1 2 3", r"does not end in \.npy, \.npz, \.mtx"),
+        ("y", b"", "does not end in"),
+        ("y.npy", b"", "is not a readable .npy file"),
+        ("y.npy", b"hello, this is no array", "is not a readable .npy file"),
+        ("y.npy", OBJECTS, "holds values of type object; expected numbers"),
+        ("y.npy", saved(np.save, np.array(["a"])), "holds values of type <U1; expected numbers"),
+        ("y.npy", npy(descr="[('a', '<f8')]"), "expected numbers"),
+        ("y.npy", GOOD[:-8], r"is cut short: its header promises \(50,\) float64, 400 bytes"),
+        ("y.npy", GOOD[:30], "is not a readable .npy file"),
+        ("y.npy", npy("(1000000000000000,)"), "is cut short"),
+        ("y.npy", npy("(4294967296, 4294967296)"), "is cut short"),
+        ("y.npy", npy("(-3,)"), "is cut short"),
+        ("y.npy", npy("__import__('os')"), "is not a readable .npy file"),
+        ("y.npz", b"PK but not a zip", "is not a readable .npz file"),
+        ("y.npz", zipped(y=GOOD)[:-40], "is not a readable .npz file"),
+        ("y.npz", zipped(a=GOOD, b=GOOD), "holds a, b; expected one array, an array called y"),
+        ("y.npz", zipped(), "holds nothing; expected"),
+        ("y.npz", zipped(y=OBJECTS), "holds values of type object in y; expected numbers"),
+        ("y.npz", zipped(y=npy("(10000000000,)")), "is cut short in y"),
+        ("y.npz", zipped(y=b"nonsense"), "is not a readable .npz file"),
+        ("y.npz", zipped(zipfile.ZIP_LZMA, y=GOOD), "holds y in an unknown compression"),
+        ("y.npz", BAD_SPARSE, "is not a readable .npz file"),
+        ("y.mtx", b"1 2 3", "is not a readable .mtx file"),
+        ("y.mtx", (MTX + "array real general\n900000000000 9\n1.0\n").encode(), "is cut short"),
+        ("y.mtx", (MTX + "coordinate real general\n9 9 80000000000\n1 1 1").encode(), "cut short"),
+        ("y.mtx", (MTX + "array real general\n4 1\n1.0\n2.0\n").encode(), "not a readable .mtx"),
+        ("y.mtx", (MTX + "array real general\n2 1\n1.0\nx\n").encode(), "not a readable .mtx"),
+    ],
+)
+def test_bad_files_are_refused_in_one_line_that_names_them(tmp_path, file, data, message):
+    path = tmp_path / file
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=message) as caught:
+        read_array(path, "y")
+    assert str(caught.value).startswith(f"y: {path} ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_zip_entry_that_lies_about_its_size_is_refused(tmp_path):
+    data = zipped(zipfile.ZIP_DEFLATED, y=npy("(1000000000000,)"))
+    size = (10**12).to_bytes(8, "little")[:4]
+    # The size after decompression stands at byte 24 of the central directory's entry.
+    at = data.index(b"PK\x01\x02") + 24
+    (tmp_path / "y.npz").write_bytes(data[:at] + size + data[at + 4 :])
+    with pytest.raises(ValueError, match="promises more of y than"):
+        read_array(tmp_path / "y.npz", "y")
+
+
+def test_missing_files_directories_and_wrong_dimensions(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"phi: .*no\.npy does not exist"):
+        read_matrix(tmp_path / "no.npy", "phi")
+    (tmp_path / "folder.npy").mkdir()
+    with pytest.raises(ValueError, match="is not a file"):
+        read_array(tmp_path / "folder.npy", "y")
+    np.save(tmp_path / "y.npy", np.ones(3))
+    with pytest.raises(ValueError, match=r"holds an array of shape \(3,\); expected a matrix"):
+        read_matrix(tmp_path / "y.npy", "phi")

@@ -1,0 +1,138 @@
+"""The layers: a module imports only from those before it, and names only what is there."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+import cofem
+
+ROOT = Path(cofem.__file__).parent
+
+# What may be imported comes first. Modules of one layer may import each other.
+LAYERS = [
+    {"backend", "files", "progress"},
+    {"operators"},
+    {"linalg"},
+    {"inference"},
+    {"posterior", "storage", "validation"},
+    {"fitting"},
+    {"simulate", "plot", "theory", "calcium", "mri", "sklearn", "paper"},
+    {"cli"},
+]
+RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+
+# Libraries that only the modules named here may know.
+CONFINED = {
+    "rich": {"progress", "cli"},
+    "typer": {"cli"},
+    "matplotlib": {"plot", "cli", "calcium", "mri", "paper"},
+    "torch": {"backend"},
+    "jax": {"backend"},
+    "cupy": {"backend"},
+}
+
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def part_of(path):
+    """Return the layer's name: backend, operators, …; None for the package itself."""
+    first = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    return None if first == "__init__" else first
+
+
+def is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(node):
+    """Yield (line, dotted name) of all that is imported, inside functions too."""
+    for child in ast.iter_child_nodes(node):
+        if is_type_checking(child):  # never executed
+            continue
+        if isinstance(child, ast.Import):
+            yield from ((child.lineno, alias.name) for alias in child.names)
+        elif isinstance(child, ast.ImportFrom):
+            assert child.level == 0, "imports are absolute"
+            yield from ((child.lineno, f"{child.module}.{alias.name}") for alias in child.names)
+        yield from imports(child)
+
+
+def imports_of(path):
+    return list(imports(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def backward_imports(path, part):
+    for line, name in imports_of(path):
+        library, *inner = name.split(".")
+        if library != "cofem" or not inner:
+            continue
+        # `from cofem import fit` takes a name of the package, which is made of all layers
+        # below the applications.
+        rank = RANK.get(inner[0], RANK["fitting"])
+        if rank > RANK[part]:
+            yield f"{path.relative_to(ROOT)}:{line} imports {name}"
+
+
+def test_every_module_has_a_layer():
+    parts = {part_of(path) for path in MODULES} - {None}
+    assert parts <= set(RANK), "give the new module a layer in LAYERS"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_module_imports_from_a_later_layer(path):
+    part = part_of(path)
+    if part is not None:
+        assert list(backward_imports(path, part)) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_libraries_stay_where_they_belong(path):
+    part = part_of(path)
+    strays = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for line, name in imports_of(path)
+        if part not in CONFINED.get(name.split(".")[0], {part})
+    ]
+    assert strays == []
+
+
+def test_the_check_sees_a_backward_import(tmp_path, monkeypatch):
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    path = tmp_path / "backend.py"
+    path.write_text("def f():\n    from cofem.operators import DCT\n    from cofem import fit\n")
+    assert list(backward_imports(path, "backend")) == [
+        "backend.py:2 imports cofem.operators.DCT",
+        "backend.py:3 imports cofem.fit",
+    ]
+
+
+def is_public(path):
+    return not any(piece.startswith("_") for piece in module_name(path).split("."))
+
+
+def module_name(path):
+    pieces = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["cofem", *(piece for piece in pieces if piece != "__init__")])
+
+
+PACKAGES = [path for path in MODULES if path.name == "__init__.py" and is_public(path)]
+
+
+@pytest.mark.parametrize("path", PACKAGES, ids=module_name)
+def test_packages_say_what_is_public(path):
+    assert hasattr(importlib.import_module(module_name(path)), "__all__")
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if is_public(path)], ids=module_name)
+def test_all_is_sorted_and_real(path):
+    module = importlib.import_module(module_name(path))
+    names = getattr(module, "__all__", [])
+    # ruff's order: CONSTANTS, Classes, functions.
+    def order(name):
+        return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)
+
+    assert list(names) == sorted(names, key=order)
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not hasattr(module, name)] == []
