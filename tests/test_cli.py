@@ -150,6 +150,13 @@ def test_solve_json_and_figure(problem):
     assert Path("f.png").read_bytes().startswith(PNG)
 
 
+def test_solve_chooses_the_noise_precision(problem):
+    result = run("solve", "phi.npy", "y.npy", "-o", "out.npz", "--json", "--max-iter", 500)
+    assert result.exit_code == 0, result.output
+    # 30 measurements of 120 unknowns say little about the noise.
+    assert 1e2 < json.loads(result.stdout)["noise_precision"] < 1e6
+
+
 @pytest.mark.parametrize("method", ["cofem", "em", "woodbury"])
 def test_solve_with_a_method(problem, method):
     result = run(
@@ -171,6 +178,25 @@ def test_solve_reads_every_format(problem):
         for phi, y in [("phi.npy", "y.npy"), ("both.npz", "both.npz"), ("phi.mtx", "y.mtx")]
     ]
     assert len(set(answers)) == 1
+
+
+def test_solve_joint_tasks(problem):
+    np.save("y.npy", np.stack([problem.y, 2 * problem.y]))
+    options = ["-o", "o.npz", "--noise-precision", 1e4, "--figure", "f.png"]
+    result = run("solve", "phi.npy", "y.npy", *options, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["noise_precision"] == [1e4, 1e4]
+    assert run("solve", "phi.npy", "y.npy", *options).exit_code == 0
+    assert cofem.load("o.npz").mean.shape == (2, 120)
+
+
+def test_solve_complex(problem):
+    np.save("phi.npy", problem.phi.matrix * np.exp(0.3j))
+    np.save("y.npy", problem.y * np.exp(0.3j))
+    options = ["-o", "o.npz", "--noise-precision", 1e4, "--figure", "f.png", "--json"]
+    result = run("solve", "phi.npy", "y.npy", *options)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["n_support"] > 0
 
 
 def test_solve_nonnegative(tmp_path, monkeypatch):
@@ -313,10 +339,14 @@ def test_interrupt_while_writing_leaves_nothing(problem, monkeypatch):
 # -- the real thing, in its own process --------------------------------------------------------
 
 
-def start(*arguments):
-    command = [sys.executable, "-c", "from cofem.cli import main; main()", *map(str, arguments)]
+def start(*arguments, before="pass", **environment):
+    code = f"import pathlib, cofem.cli; {before}; cofem.cli.main()"
+    # The package under test, also where it is on a relative path and not installed.
+    path = os.pathsep.join([str(Path(cofem.__file__).parents[1]), *sys.path[1:]])
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        env=os.environ | {"PYTHONPATH": path, "PYTHONUTF8": "1"} | environment,
     )
 
 
@@ -329,6 +359,16 @@ def test_process_demo(tmp_path, monkeypatch):
     assert Path("cofem-demo.png").read_bytes().startswith(PNG)
 
 
+def test_process_on_a_terminal_without_greek(tmp_path):
+    figure = tmp_path / "f.png"
+    with start(
+        "demo", "--size", 256, "--figure", figure, PYTHONUTF8="0", PYTHONIOENCODING="ascii"
+    ) as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    assert "products with ?" in out
+
+
 def test_process_bad_input(tmp_path):
     with start("solve", tmp_path / "no.npy", "y.npy", "-o", tmp_path / "o.npz") as process:
         out, err = process.communicate(timeout=120)
@@ -339,12 +379,7 @@ def test_process_bad_input(tmp_path):
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 def test_process_interrupted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    marker = "import pathlib, cofem.cli; pathlib.Path('ready').touch(); cofem.cli.main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", marker, "demo", "--size", "2000000"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )
-    with process:
+    with start("demo", "--size", 2_000_000, before="pathlib.Path('ready').touch()") as process:
         deadline = time.monotonic() + 60
         while not Path("ready").exists() and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -20,13 +20,16 @@ def problem():
 
 @pytest.fixture(scope="module")
 def post(problem):
-    return cofem.fit(problem.phi, problem.y, noise_precision=problem.noise_precision)
+    return cofem.fit(problem.phi, problem.y, noise_precision=1e4, method="cofem")
 
 
 def fake(mean, std):
     """Return what the pictures read of a posterior."""
     return SimpleNamespace(
-        mean=mean, std=std, interval=lambda level: (mean - 2 * std, mean + 2 * std)
+        mean=mean,
+        std=std,
+        interval=lambda level: (mean - 2 * std, mean + 2 * std),
+        support=lambda level: abs(mean) > 2 * std,
     )
 
 
@@ -53,6 +56,16 @@ def test_the_window_is_where_the_support_is():
     assert ax.get_title(loc="left") == "Posterior: coordinates 10 to 19 of 5,000"
     with pytest.raises(ValueError, match="window must lie in"):
         plot.posterior(fake(mean, std), ax=Figure().subplots(), window=(20, 10))
+
+
+def test_a_nonnegative_posterior_is_shown_where_it_is_not_zero():
+    # Every interval of a rectified posterior lies above zero: the support decides.
+    found = simulate.convolution(500, 0, sparsity=0.01)
+    found.z[:] = 0.0
+    found.z[[300, 310, 320]] = 3.0
+    post = cofem.fit(found.phi, found.phi.forward(found.z), noise_precision=1e4, nonnegative=True)
+    low, high = plot.posterior(post, ax=Figure().subplots()).get_xlim()
+    assert low < 300 < 320 < high
 
 
 def test_small_problems_are_shown_whole():

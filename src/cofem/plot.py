@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.ticker import MaxNLocator
+from scipy.special import ndtri
 
 from cofem import backend
 from cofem.backend import Array
@@ -73,6 +74,8 @@ def posterior(
     ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     if shown.truth is not None:
         _circles(ax, at, shown.truth)
+    else:
+        _stems(ax, at[shown.support], shown.mean[shown.support])
     bars = np.stack([shown.mean - shown.low, shown.high - shown.mean])
     _bars(ax, at, shown.mean, bars, f"estimate, {level:.0%} interval")
     ax.set(xlabel="coordinate", ylabel="|z|" if shown.is_complex else "z")
@@ -147,10 +150,10 @@ def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     >>> [ax.get_ylabel() for ax in history(post, axes=Figure().subplots(2))]
     ['relative change of the mean', 'CG steps']
     """
-    axes = np.ravel(np.asarray(_new_axes(2) if axes is None else axes, dtype=object))
-    if axes.size != 2:
-        raise ValueError(f"axes must be two matplotlib axes, got {axes.size}")
-    top, bottom = axes
+    pair = np.ravel(np.asarray(_new_axes(2) if axes is None else axes, dtype=object))
+    if pair.size != 2:
+        raise ValueError(f"axes must be two matplotlib axes, got {pair.size}")
+    top, bottom = pair
     iteration = np.asarray(post.history["iteration"])
     change = np.asarray(post.history["change"], dtype=float)
     # Nothing to show on a log axis: no change at all, or no mean before the first.
@@ -161,11 +164,12 @@ def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     top.set_title(f"{post.method}: {_ending(post)}", loc="left")
     bottom.bar(iteration, np.asarray(post.history["cg_steps"]), color=BLUE, width=0.8)
     bottom.set(ylabel="CG steps", xlabel="iteration")
-    for ax in axes:
+    bottom.yaxis.set_major_locator(MaxNLocator(integer=True))
+    for ax in pair:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlim(iteration.min() - 0.5, iteration.max() + 0.5)
         _plain(ax)
-    return axes
+    return pair
 
 
 # -- what is shown -----------------------------------------------------------------------
@@ -186,7 +190,7 @@ class _Shown:
         self.is_complex = bool(np.iscomplexobj(mean))
         if self.is_complex:
             # About its mean the modulus moves with half of the variance.
-            half = _quantile(level) * np.sqrt(0.5) * self._row(post.std, task)
+            half = ndtri(0.5 + level / 2) * np.sqrt(0.5) * self._row(post.std, task)
             mean = np.abs(mean)
             low, high = mean - half, mean + half
         else:
@@ -196,10 +200,12 @@ class _Shown:
             raise ValueError(f"truth has shape {true.shape}, the posterior {mean.shape}")
         if true is not None and self.is_complex:
             true = np.abs(true)
-        start, stop = self._window(window, low, high)
+        support = self._row(post.support(level), task)
+        start, stop = self._window(window, support, mean)
         part = slice(start, stop)
         self.coordinates = np.arange(start, stop)
         self.mean, self.low, self.high = mean[part], low[part], high[part]
+        self.support = support[part]
         self.truth = None if true is None else true[part]
         self.title = f"all {mean.size:,} coordinates"
         if stop - start < mean.size:
@@ -212,24 +218,20 @@ class _Shown:
 
     @staticmethod
     def _window(
-        window: tuple[int, int] | None, low: np.ndarray, high: np.ndarray
+        window: tuple[int, int] | None, support: np.ndarray, mean: np.ndarray
     ) -> tuple[int, int]:
         if window is not None:
             start, stop = window
-            if not 0 <= start < stop <= low.size:
-                raise ValueError(f"window must lie in 0…{low.size}, got {window!r}")
+            if not 0 <= start < stop <= mean.size:
+                raise ValueError(f"window must lie in 0…{mean.size}, got {window!r}")
             return start, stop
-        if low.size <= READABLE:
-            return 0, low.size
-        found = np.concatenate([[0], np.cumsum((low > 0) | (high < 0))])
+        if mean.size <= READABLE:
+            return 0, mean.size
+        # The size of the mean decides between windows with equally much support.
+        size = np.abs(mean) / max(float(np.sum(np.abs(mean))), np.finfo(float).tiny)
+        found = np.concatenate([[0.0], np.cumsum(support + 0.5 * size)])
         start = int(np.argmax(found[READABLE:] - found[:-READABLE]))
         return start, start + READABLE
-
-
-def _quantile(level: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(0.5 + level / 2))
 
 
 def _ending(post: Any) -> str:
@@ -249,11 +251,15 @@ def _new_axes(rows: int) -> np.ndarray:
     return np.asarray(axes[:, 0], dtype=object)
 
 
+def _stems(ax: Any, at: np.ndarray, height: np.ndarray) -> None:
+    ax.vlines(at, 0.0, height, color=GREY, linewidth=0.8, zorder=1)
+
+
 def _circles(ax: Any, at: np.ndarray, truth: np.ndarray) -> None:
     spikes = truth != 0  # circles around a row of zeros would hide it
     if not spikes.any():
         return
-    ax.vlines(at[spikes], 0.0, truth[spikes], color=GREY, linewidth=0.8, zorder=1)
+    _stems(ax, at[spikes], truth[spikes])
     ax.plot(
         at[spikes], truth[spikes], "o", markersize=8, markerfacecolor="none",
         markeredgecolor=BLACK, markeredgewidth=1.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from typing import Annotated, NoReturn
 
 import typer
@@ -49,5 +51,8 @@ def cofem(
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a Φ must not stop a terminal without one
+            stream.reconfigure(errors="replace")
     app(prog_name="cofem")
     raise SystemExit(0)  # not reached: the group always leaves by itself

@@ -21,11 +21,12 @@ BAD_INPUT, INTERRUPTED = 2, 130
 class OneLineErrors(TyperGroup):
     """The group of commands; it turns bad input into one line and exit code 2."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+    def main(self, *args: Any, **options: Any) -> Any:
         """Run a command and leave with its exit code."""
+        # Not standalone: mistakes in the arguments are raised, not drawn in a box.
+        options["standalone_mode"] = False
         try:
-            # Not standalone: mistakes in the arguments are raised, not drawn in a box.
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*args, **options)
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except USER_ERRORS as error:

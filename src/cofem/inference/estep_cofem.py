@@ -66,6 +66,7 @@ class CovarianceFreeEStep:
             self._rhs[None, :],
             None if start is None or options.joint_tolerance else start[None, :],
             max(options.mean_rtol, 10 * self._precision),
+            options.mean_balance,
         )
         if last and options.report_probes:
             return self._mean_only(matrix, mean_system)
@@ -111,6 +112,7 @@ class CovarianceFreeEStep:
             system.rhs,
             start=system.start,
             rtol=system.rtol,
+            balance=system.balance,
             preconditioner=self._preconditioner(matrix.diagonal),
             max_steps=self.options.max_cg_steps,
         )

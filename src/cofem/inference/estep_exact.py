@@ -69,6 +69,7 @@ class WoodburyEStep(_ExactReport):
         xp = backend.namespace(like)
         self.task = task
         self._phi = xp.astype(task.operator.to_dense(like), like.dtype, copy=False)
+        self._norms = xp.sum(backend.abs_squared(self._phi), axis=0)
         n = self._phi.shape[0]
         self._noise = xp.eye(n, dtype=like.dtype, device=backend.device_of(like))
         self._noise = self._noise / task.noise_precision
@@ -84,8 +85,7 @@ class WoodburyEStep(_ExactReport):
         mean = (_adjoint(whitened) @ (root @ self._y)) / xp.sqrt(alpha)
         # h_j = α_j Σ_jj = 1 − ‖whitened_j‖²; it cannot be below its exact bound.
         h = 1 - xp.sum(backend.abs_squared(whitened), axis=0)
-        norms = self.task.operator.column_norms_squared(alpha)
-        h = xp.maximum(h, alpha / (alpha + self.task.noise_precision * norms))
+        h = xp.maximum(h, alpha / (alpha + self.task.noise_precision * self._norms))
         diagonal = backend.real(xp.linalg.diagonal(root))
         log_det_data = -2 * float(xp.sum(xp.log(xp.astype(diagonal, xp.float64))))
         n, beta = self._phi.shape[0], self.task.noise_precision

@@ -15,12 +15,16 @@ class CoFEM:
     Parameters
     ----------
     n_probes : int
-        K, random probes per iteration. 8 by default at every size: shrinkage
-        (below) makes more of them unnecessary (``docs/probes.md`` has the measurements).
+        K, random probes per iteration, the same at every size: shrinkage (below)
+        makes more of them unnecessary (``docs/probes.md`` has the measurements).
     probe_rtol, mean_rtol : float
         Relative tolerances of the probes' systems and of the mean's. The mean
-        needs a tight one (1e-4 already fails near the phase transition), the
-        probes do not: their Monte-Carlo error is larger anyway.
+        needs a tight one (1e-4 already fails near the phase transition).
+    mean_balance : float
+        The mean's residual must also be below this fraction of its prior force
+        α∘μ. At high noise precision βΦᴴy is so large that a residual which is
+        small beside it can still be all there is in the directions that Φ does
+        not see, and learning would stop there.
     max_cg_steps : int
         The most CG steps per E-step.
     preconditioner : {"jacobi", "identity", "none"} or array of shape (D,)
@@ -53,9 +57,10 @@ class CoFEM:
     400
     """
 
-    n_probes: int = 8
-    probe_rtol: float = 0.1
+    n_probes: int = 4
+    probe_rtol: float = 0.03
     mean_rtol: float = 1e-6
+    mean_balance: float = 0.01
     max_cg_steps: int = 2000
     preconditioner: Any = "jacobi"
     report_probes: int = 32
@@ -76,8 +81,9 @@ class CoFEM:
         _whole("block", self.block, least=1)
         for field in ("probe_rtol", "mean_rtol", "report_rtol"):
             _between(field, getattr(self, field), 0.0, 1.0)
-        if self.initial_precision is not None:
-            _between("initial_precision", self.initial_precision, 0.0, float("inf"))
+        if not (isinstance(self.mean_balance, (int, float)) and self.mean_balance >= 0):
+            raise ValueError(f"mean_balance must be zero or positive, got {self.mean_balance!r}")
+        _positive_or_none("initial_precision", self.initial_precision)
         if isinstance(self.probes, str) and self.probes not in ("rademacher", "gaussian"):
             raise ValueError(
                 f'probes must be "rademacher", "gaussian" or a function, got {self.probes!r}'
@@ -90,6 +96,7 @@ class CoFEM:
             n_probes=20,
             probe_rtol=1e-4,
             mean_rtol=1e-4,
+            mean_balance=0.0,
             max_cg_steps=400,
             preconditioner="identity",
             report_probes=0,
@@ -115,6 +122,9 @@ class EM:
 
     name = "em"
 
+    def __post_init__(self) -> None:
+        _positive_or_none("initial_precision", self.initial_precision)
+
 
 @dataclass(frozen=True)
 class Woodbury:
@@ -131,6 +141,9 @@ class Woodbury:
     initial_precision: float | None = None
 
     name = "woodbury"
+
+    def __post_init__(self) -> None:
+        _positive_or_none("initial_precision", self.initial_precision)
 
 
 Method = CoFEM | EM | Woodbury
@@ -189,3 +202,8 @@ def _whole(name: str, value: Any, least: int) -> None:
 def _between(name: str, value: Any, low: float, high: float) -> None:
     if not isinstance(value, (int, float)) or not low < value <= high:
         raise ValueError(f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}")
+
+
+def _positive_or_none(name: str, value: Any) -> None:
+    if value is not None:
+        _between(name, value, 0.0, float("inf"))

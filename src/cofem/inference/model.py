@@ -6,6 +6,7 @@ share α. A :class:`Tie` says which coordinates share an entry of α besides.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -107,10 +108,11 @@ def initial_precision(model: Model) -> float:
         power += float(xp.sum(backend.abs_squared(task.y)))
         norms = task.operator.column_norms_squared(task.y)
         columns += float(xp.sum(xp.astype(norms, xp.float64)))
-        noise += task.operator.shape[0] / task.noise_precision
+        if math.isfinite(task.noise_precision):  # NaN while it is being looked for
+            noise += task.operator.shape[0] / task.noise_precision
     signal = max(power - noise, 0.1 * power)
     if signal == 0.0:
-        signal = noise  # y = 0: only the noise sets a scale
+        signal = noise or 1.0  # y = 0: only the noise sets a scale
     if columns == 0.0:
         return model.n_unknowns / signal  # Φ = 0: nothing can be learned anyway
     return columns / signal

@@ -42,7 +42,7 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float)
     --------
     >>> import numpy as np
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
-    array([0.5, 0.75])
+    array([0.5 , 0.75])
     """
     xp = backend.namespace(alpha)
 

@@ -34,6 +34,7 @@ def solve(
     preconditioner: Array | None = None,
     start: Array | None = None,
     rtol: float | np.ndarray = 1e-6,
+    balance: float | np.ndarray = 0.0,
     max_steps: int = 1000,
     joint: bool = False,
     keep_coefficients: bool = False,
@@ -52,6 +53,11 @@ def solve(
         Where to start; zero by default.
     rtol : float or array (Q,)
         Stop a system when ‖r‖ ≤ rtol ‖b‖, both in the norm of M⁻¹.
+    balance : float or array (Q,)
+        Stop a system only when also ‖r‖ ≤ balance ‖diag(A's diagonal part) x‖.
+        Where ``scale`` is large the right-hand side is large too, and a residual
+        that is small beside it can be all that holds the directions which the
+        operator does not see. 0: no such demand.
     max_steps : int
         The largest number of steps.
     joint : bool
@@ -76,13 +82,17 @@ def solve(
     xp = backend.namespace(rhs)
     real_type = backend.real_dtype(rhs.dtype, xp)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
+    balances = np.broadcast_to(np.asarray(balance, dtype=np.float64), (n_rows,))
     if preconditioner is None:
         inverse = xp.ones(n_columns, dtype=real_type, device=backend.device_of(rhs))
     else:
         inverse = 1 / preconditioner
+    if start is not None:
+        # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
+        start = xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))
     if not backend.is_numpy(rhs):
         return solve_masked(
-            matrix, rhs, inverse, start, tolerance, max_steps, joint, keep_coefficients
+            matrix, rhs, inverse, start, tolerance, balances, max_steps, joint, keep_coefficients
         )
 
     def block(rows: slice) -> CGResult:
@@ -92,6 +102,7 @@ def solve(
             inverse,
             start=None if start is None else start[rows],
             rtol=tolerance[rows],
+            balance=balances[rows],
             joint=joint,
             keep_coefficients=keep_coefficients,
         ).run(max_steps)

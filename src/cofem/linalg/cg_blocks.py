@@ -20,6 +20,7 @@ class BlockSolver:
         *,
         start: np.ndarray | None,
         rtol: np.ndarray,
+        balance: np.ndarray,
         joint: bool,
         keep_coefficients: bool,
     ) -> None:
@@ -35,6 +36,7 @@ class BlockSolver:
         self.rows_multiplied = 0
         self.scale = self._size(rhs)
         self.goal = rtol**2 * self.scale
+        self.balance = balance
         self.largest = np.zeros(n_rows)  # estimate of ‖M⁻¹A‖ from the step lengths
         self.best_true = np.full(n_rows, np.inf)
         # The systems that still run: their rows, and their own arrays.
@@ -102,10 +104,21 @@ class BlockSolver:
         if not np.any(finished):
             return
         if not self.joint:
+            self._tighten(np.flatnonzero(finished))
+            finished = size <= self.goal[self.active]
             finished &= ~self._restarted(np.flatnonzero(finished))
         done = self.active[finished]
         self.status[done[self.status[done] == Status.MAX_STEPS]] = Status.CONVERGED
         self._keep_only(~finished)
+
+    def _tighten(self, candidates: np.ndarray) -> None:
+        """Lower the goal of systems that must also balance the diagonal's part of A x."""
+        where = candidates[self.balance[self.active[candidates]] > 0]
+        if not len(where):
+            return
+        rows = self.active[where]
+        pull = self._squared(self.x[where] * self.matrix.diagonal)
+        self.goal[rows] = np.minimum(self.goal[rows], self.balance[rows] ** 2 * pull)
 
     def _restarted(self, candidates: np.ndarray) -> np.ndarray:
         """Recompute the true residual where rounding may have hidden it.

@@ -21,6 +21,7 @@ def solve_masked(
     inverse: Array,
     start: Array | None,
     rtol: np.ndarray,
+    balance: np.ndarray,
     max_steps: int,
     joint: bool,
     keep_coefficients: bool,
@@ -49,6 +50,7 @@ def solve_masked(
     look_every = backend.steps_between_looks(rhs)
     best = np.full(rhs.shape[0], np.inf)
     stuck = np.zeros(rhs.shape[0], dtype=bool)
+    run_once: Array | None = None  # steps before the first restart: one Lanczos process
     while True:
         p = inverse * r
         rho = kernels.weighted_norm_squared(r, inverse)
@@ -59,12 +61,14 @@ def solve_masked(
                 break
             g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.scale, matrix.diagonal)
             multiplied += rhs.shape[0]
-            not_positive = not_positive | (~done & ~(curvature > 0))
+            solved = rho == 0  # nothing left to do, though under the joint rule not done
+            not_positive = not_positive | (~done & ~solved & ~(curvature > 0))
             done = done | not_positive
+            idle = done | solved
             one = xp.ones_like(rho)
-            length = xp.where(done, 0 * one, rho / xp.where(done, one, curvature))
+            length = xp.where(idle, 0 * one, rho / xp.where(idle, one, curvature))
             x, r, rho_new = kernels.descend(x, r, p, g, length, inverse)
-            ratio = xp.where(done, 0 * one, rho_new / xp.where(done, one, rho))
+            ratio = xp.where(idle, 0 * one, rho_new / xp.where(idle, one, rho))
             p = kernels.turn(p, r, ratio, inverse)
             rho = rho_new
             steps = steps + xp.astype(~done, steps.dtype)
@@ -75,8 +79,12 @@ def solve_masked(
             size = size_of(r) if joint else rho
             done = done | (size <= goal)
             verified = False
-        if joint or verified or taken >= max_steps:
+        if joint or verified:
             break
+        if np.any(balance > 0):
+            pull = xp.astype(backend.from_numpy(balance**2, rhs), goal.dtype)
+            pull = pull * kernels.weighted_norm_squared(x * matrix.diagonal, inverse)
+            goal = xp.where(pull > 0, xp.minimum(goal, pull), goal)
         # The residual of the recursion may have parted from the true one.
         r = rhs - matrix.product(x)
         multiplied += rhs.shape[0]
@@ -86,13 +94,16 @@ def solve_masked(
         stuck = short & (true > 0.25 * best)
         best = np.minimum(best, true)
         size = size_of(r)
-        if not np.any(short & ~stuck):
+        if run_once is None:
+            run_once = steps
+        if taken >= max_steps or not np.any(short & ~stuck):
             break
     status = np.full(rhs.shape[0], Status.MAX_STEPS, dtype=np.int64)
     status[backend.to_numpy(size <= goal)] = Status.CONVERGED
     status[stuck & (status != Status.CONVERGED)] = Status.STAGNATED
     status[backend.to_numpy(not_positive)] = Status.NOT_POSITIVE
     count = backend.to_numpy(steps).astype(np.int64)
+    kept = count if run_once is None else backend.to_numpy(run_once).astype(np.int64)
     return CGResult(
         x=x,
         steps=count,
@@ -101,14 +112,14 @@ def solve_masked(
         ),
         status=status,
         rows=multiplied,
-        coefficients=_by_system(xp, lengths, ratios, count) if keep_coefficients else [],
+        coefficients=_by_system(lengths, ratios, kept) if keep_coefficients else [],
     )
 
 
 def _by_system(
-    xp: object, lengths: list[Array], ratios: list[Array], count: np.ndarray
+    lengths: list[Array], ratios: list[Array], count: np.ndarray
 ) -> list[Coefficients]:
-    """Turn lists over steps into one pair of lists for each system."""
+    """Turn lists over steps into one pair of lists for each system: its first steps."""
     if not lengths:
         return [([], []) for _ in count]
     a = np.stack([backend.to_numpy(v) for v in lengths])

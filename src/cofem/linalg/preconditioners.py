@@ -47,7 +47,10 @@ def preconditioner_diagonal(choice: str | Any, operator: LinearOperator, like: A
             f"preconditioner must be one of {', '.join(map(repr, NAMES))} or an array, "
             f"got {choice!r}"
         )
-    theta = choice if backend.is_array(choice) else np.asarray(choice, dtype=np.float64)
+    try:
+        theta = choice if backend.is_array(choice) else np.asarray(choice, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"preconditioner must be a name or a vector, got {choice!r}") from None
     if tuple(theta.shape) != (operator.shape[1],):
         raise ValueError(
             f"preconditioner must have shape ({operator.shape[1]},), got {tuple(theta.shape)}"

@@ -83,12 +83,14 @@ class ExtraSystems:
     ----------
     rhs : array (E, D)
     start : array (E, D), optional
-    rtol : float
+    rtol, balance : float
+        As for :func:`cofem.linalg.solve`.
     """
 
     rhs: Array
     start: Array | None
     rtol: float
+    balance: float = 0.0
 
 
 def estimate_diagonal(
@@ -126,7 +128,8 @@ def estimate_diagonal(
     """
     xp = backend.namespace(like)
     n_columns = scaling.shape[0]
-    total = weight = squares = 0.0
+    total = weight = squares = cross = fourth = 0.0
+    modulus_one = probes is rademacher
     coefficients: list[Coefficients] = []
     steps, status, rows = [], [], 0
     beside: CGResult | None = None
@@ -138,6 +141,7 @@ def estimate_diagonal(
             batch.rhs,
             start=batch.start,
             rtol=batch.rtol,
+            balance=batch.balance,
             preconditioner=preconditioner,
             max_steps=max_steps,
             joint=joint,
@@ -149,15 +153,28 @@ def estimate_diagonal(
         one = backend.real(backend.conj(p) * found.x[skip:, :]) * scaling
         total = total + xp.sum(one, axis=0)
         squares = squares + xp.sum(one * one, axis=0)
-        weight = weight + xp.sum(backend.abs_squared(p), axis=0)
+        if modulus_one:
+            weight = weight + p.shape[0]
+        else:
+            size = backend.abs_squared(p)
+            weight = weight + xp.sum(size, axis=0)
+            cross = cross + xp.sum(one * size, axis=0)
+            fourth = fourth + xp.sum(size * size, axis=0)
         coefficients += found.coefficients[skip:]
         steps.append(found.steps[skip:])
         status.append(found.status[skip:])
         rows += found.rows
-    spread = xp.clip(squares / n_probes - (total / n_probes) ** 2, min=0)
+    diagonal = total / weight
+    if modulus_one:
+        spread = squares / n_probes - diagonal**2
+    else:
+        # A ratio's error is that of p̄∘x − diagonal∘|p|², over the mean |p|².
+        departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
+        spread = departure * n_probes / weight**2
+    spread = xp.clip(spread, min=0.0)
     n_extra = 0 if extra is None else extra.rhs.shape[0]
     return DiagonalEstimate(
-        diagonal=total / weight,
+        diagonal=diagonal,
         variance=spread * (n_probes / max(n_probes - 1, 1)),
         n_probes=n_probes,
         coefficients=coefficients,
@@ -175,6 +192,7 @@ class _Batch:
     rhs: Array
     start: Array | None
     rtol: float | np.ndarray
+    balance: float | np.ndarray = 0.0
 
 
 def _with_extra(rhs: Array, extra: ExtraSystems | None, rtol: float) -> _Batch:
@@ -187,7 +205,8 @@ def _with_extra(rhs: Array, extra: ExtraSystems | None, rtol: float) -> _Batch:
     if extra.start is not None:
         start = xp.concat([extra.start, xp.zeros_like(rhs)])
     tolerance = np.concatenate([np.full(n_extra, extra.rtol), np.full(n_probes, rtol)])
-    return _Batch(xp.concat([extra.rhs, rhs]), start, tolerance)
+    balance = np.concatenate([np.full(n_extra, extra.balance), np.zeros(n_probes)])
+    return _Batch(xp.concat([extra.rhs, rhs]), start, tolerance, balance)
 
 
 def _block_seed(seed: int, index: int) -> int:
