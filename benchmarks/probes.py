@@ -83,8 +83,9 @@ def run(quick: bool) -> Result:
         [*(_table(d, results) for d in names), _cheapest_table(results)],
         _claims(results),
         [
-            f"{USUAL_ITERATIONS} iterations ({ITERATIONS[DENSER_DCT]} at f = 0.14), σ = 0.01, β given. CG steps are those of the slowest "
-            "system, the mean's, averaged over the iterations; products include the reporting "
+            f"{USUAL_ITERATIONS} iterations ({ITERATIONS[DENSER_DCT]} at f = 0.14), σ = 0.01, "
+            "β given. CG steps are those of the slowest system, the mean's, averaged over the "
+            "iterations; products include the reporting "
             "step. Medians over seeds; worst is the largest NRMSE, and excess the largest "
             "difference to exact EM on the same problem.",
             f"The default is {DEFAULT.n_probes} probes, shrinkage {_on(DEFAULT.shrinkage)}.",

@@ -148,7 +148,7 @@ class Replay:
         busy = available = 0.0
         for stage in self._stages:
             stage_began = time.perf_counter()
-            blocks = list(stage.blocks.values())
+            blocks = [stage.blocks[number] for number in sorted(stage.blocks)]
             if stage.pool:
                 busy += sum(self._pool.map(self._block, blocks))
             else:

@@ -103,6 +103,7 @@ def _matrix(phi: LinearOperator, block: int = 64) -> np.ndarray:
 def _ard(problem: simulate.Problem) -> dict[str, Any]:
     from sklearn.linear_model import ARDRegression
 
+    assert isinstance(problem.phi, Dense)
     matrix = problem.phi.matrix
     began = time.perf_counter()
     model = ARDRegression(fit_intercept=False).fit(matrix, problem.y)

@@ -8,6 +8,8 @@
 array([ 3, 50])
 """
 
+from typing import Any
+
 from cofem import operators
 from cofem.fitting import ConvergenceWarning, fit, posterior
 from cofem.inference.methods import EM, CoFEM, Woodbury
@@ -25,5 +27,16 @@ __all__ = [
     "fit",
     "load",
     "operators",
+    "plot",
     "posterior",
+    "simulate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the parts that cost time (matplotlib) when they are first asked for."""
+    if name in ("plot", "simulate"):
+        import importlib
+
+        return importlib.import_module(f"cofem.{name}")
+    raise AttributeError(f"module 'cofem' has no attribute {name!r}")

@@ -86,10 +86,12 @@ def fit(
     >>> z = np.zeros(100); z[[5, 40, 77]] = [1.0, -2.0, 1.5]
     >>> y = phi @ z + 0.01 * rng.normal(size=50)
     >>> post = cofem.fit(phi, y, noise_precision=1e4)
-    >>> np.flatnonzero(post.support())
+    >>> np.flatnonzero(post.support(0.9999))
     array([ 5, 40, 77])
     >>> post.mean[[5, 40, 77]].round(1)
     array([ 1. , -2. ,  1.5])
+    >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
+    True
     """
     max_iter = validation.whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)

@@ -66,12 +66,18 @@ def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
     if backend.is_array(y) and y.ndim == 2:
         rows = numbers(y, "y", 2)
         return [op] * rows.shape[0], [rows[i, :] for i in range(rows.shape[0])], True
+    if isinstance(y, (list, tuple)) and len(y) and _is_vector(y[0]):
+        return [op] * len(y), [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
     return [op], [_vector(y, "y")], False
 
 
 def _is_row(x: Any) -> bool:
     """Whether a list is a matrix written out rather than a list of operators."""
     return isinstance(x, (list, tuple, int, float, complex, np.number))
+
+
+def _is_vector(x: Any) -> bool:
+    return isinstance(x, (list, tuple)) or (backend.is_array(x) and x.ndim > 0)
 
 
 def _vector(y: Any, name: str) -> Array:
@@ -99,9 +105,12 @@ def _noise_precisions(value: Any, n_tasks: int) -> list[float]:
     if backend.is_array(value):
         value = backend.to_numpy(value)
     try:
-        beta = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        beta = np.asarray(value)
+    except ValueError:
         raise TypeError(f"noise_precision must be a number, got {value!r}") from None
+    if beta.dtype.kind not in "iuf":  # strings of digits and True are mistakes too
+        raise TypeError(f"noise_precision must be a number, got {value!r}")
+    beta = beta.astype(np.float64)
     if beta.ndim > 1 or (beta.ndim == 1 and beta.shape[0] != n_tasks):
         raise ValueError(
             f"noise_precision must be one number or one per task ({n_tasks}), got shape {beta.shape}"

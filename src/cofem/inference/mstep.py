@@ -13,10 +13,9 @@ from cofem.inference.rectified import rectified_second_moment
 
 def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
     """Return α_j = n_j / Σ E|z_j|² over the tasks and coordinates that share it."""
-    total = None
-    for task_moments in moments:
-        second = second_moment(model, task_moments)
-        total = second if total is None else total + second
+    total = second_moment(model, moments[0])
+    for task_moments in moments[1:]:
+        total = total + second_moment(model, task_moments)
     return 1 / model.tie.average(total / len(moments))
 
 

@@ -87,6 +87,10 @@ def solve(
         inverse = xp.ones(n_columns, dtype=real_type, device=backend.device_of(rhs))
     else:
         inverse = 1 / preconditioner
+    # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
+    # relative to each other.
+    inverse, rhs = inverse * matrix.scale, rhs / matrix.scale
+    matrix = matrix.with_unit_scale()
     if start is not None:
         # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
         start = xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))

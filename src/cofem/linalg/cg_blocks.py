@@ -47,8 +47,10 @@ class BlockSolver:
         started = np.any(self.x, axis=1)  # a start at zero needs no product
         if np.any(started):
             self.r[started] -= self._product(self.x[started])
-        self.p = self.r * inverse
+        self.w = self.r * inverse
+        self.p = self.w.copy()  # the direction P times unit/ρ, see the kernels
         self.rho = self._squared(self.r)
+        self.unit = self.rho.copy()
 
     def run(self, max_steps: int) -> CGResult:
         """Take steps until every system is done."""
@@ -73,21 +75,21 @@ class BlockSolver:
     def _advance(self) -> None:
         g = self.matrix.bulk(self.p)
         self.rows_multiplied += len(self.active)
-        if g is self.p or g.base is not None or not g.flags.writeable:
-            g = g.copy()  # it is about to be changed in place
-        curvature = self.kernels.curvature(self.p, g, self.matrix.scale, self.matrix.diagonal)
+        if not (g.flags.c_contiguous and g.flags.writeable) or np.may_share_memory(g, self.p):
+            g = np.array(g, order="C")  # it is about to be changed in place
+        curvature = self.kernels.curvature(self.p, g, self.matrix.diagonal)
         positive = curvature > 0  # False for NaN too
         if not np.all(positive):
             self.status[self.active[~positive]] = Status.NOT_POSITIVE
             self._keep_only(positive)
             g, curvature = g[positive], curvature[positive]
-        length = self.rho / curvature
-        rho = self.kernels.descend(
-            self.x, self.r, self.p, g, length.astype(self.inverse.dtype), self.inverse
-        )
+        step = self.unit / curvature
+        rho = self.kernels.descend(self.x, self.r, self.p, g, step, self.inverse, self.w)
+        length = step * self.unit / self.rho  # γ of the textbook, for P itself
         ratio = rho / self.rho
-        self.kernels.turn(self.p, self.r, ratio.astype(self.inverse.dtype), self.inverse)
         self.rho = rho
+        going_on = rho > 0  # an exact solution has no next direction
+        self.kernels.turn(self.p, self.w, np.divide(self.unit, rho, where=going_on, out=0 * rho))
         self.steps[self.active] += 1
         self.largest[self.active] = np.maximum(self.largest[self.active], 1 / length)
         if self.keep:
@@ -142,7 +144,7 @@ class BlockSolver:
         where = doubtful[again]
         self.r[where] = true[again]
         self.p[where] = true[again] * self.inverse
-        self.rho[where] = size[again]
+        self.rho[where] = self.unit[where] = size[again]
         restarted[where] = True
         return restarted
 
@@ -163,8 +165,12 @@ class BlockSolver:
         """Write the systems that leave into the solution and close the gaps."""
         if self.x is not self.solution:
             self.solution[self.active[~going_on]] = self.x[~going_on]
-        self.active, self.rho = self.active[going_on], self.rho[going_on]
-        self.x, self.r, self.p = self.x[going_on], self.r[going_on], self.p[going_on]
+        if np.all(going_on):
+            return
+        self.active = self.active[going_on]
+        self.rho, self.unit = self.rho[going_on], self.unit[going_on]
+        self.x, self.r = self.x[going_on], self.r[going_on]
+        self.p, self.w = self.p[going_on], self.w[going_on]
 
     # -- norms and products ----------------------------------------------------
 

@@ -52,29 +52,28 @@ def solve_masked(
     stuck = np.zeros(rhs.shape[0], dtype=bool)
     run_once: Array | None = None  # steps before the first restart: one Lanczos process
     while True:
-        p = inverse * r
-        rho = kernels.weighted_norm_squared(r, inverse)
+        p = inverse * r  # times unit/ρ from here on, see the kernels
+        rho = unit = kernels.weighted_norm_squared(r, inverse)
         size = size_of(r)
         done = (size <= goal) | not_positive
         while taken < max_steps:
             if taken % look_every == 0 and bool(xp.all(done)):
                 break
-            g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.scale, matrix.diagonal)
+            g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.diagonal)
             multiplied += rhs.shape[0]
-            solved = rho == 0  # nothing left to do, though under the joint rule not done
-            not_positive = not_positive | (~done & ~solved & ~(curvature > 0))
+            not_positive = not_positive | (~done & ~(curvature > 0))
             done = done | not_positive
-            idle = done | solved
             one = xp.ones_like(rho)
-            length = xp.where(idle, 0 * one, rho / xp.where(idle, one, curvature))
-            x, r, rho_new = kernels.descend(x, r, p, g, length, inverse)
-            ratio = xp.where(idle, 0 * one, rho_new / xp.where(idle, one, rho))
-            p = kernels.turn(p, r, ratio, inverse)
-            rho = rho_new
+            step = xp.where(done, 0 * one, unit / xp.where(done, one, curvature))
+            x, r, rho_new = kernels.descend(x, r, p, g, step, inverse)
+            safe = xp.where(done | ~(rho_new > 0), one, rho_new)
+            p = kernels.turn(p, r, xp.where(done, 0 * one, unit / safe), inverse)
             steps = steps + xp.astype(~done, steps.dtype)
             if keep_coefficients:
-                lengths.append(length)
-                ratios.append(ratio)
+                safe_old = xp.where(done, one, rho)
+                lengths.append(step * unit / safe_old)
+                ratios.append(xp.where(done, 0 * one, rho_new / safe_old))
+            rho = xp.where(done, rho, rho_new)
             taken += 1
             size = size_of(r) if joint else rho
             done = done | (size <= goal)

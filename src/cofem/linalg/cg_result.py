@@ -69,7 +69,7 @@ class CGResult:
     @property
     def converged(self) -> np.ndarray:
         """Whether each system reached its tolerance."""
-        return self.status == Status.CONVERGED
+        return np.asarray(self.status == Status.CONVERGED)
 
 
 def relative(residual_squared: np.ndarray, scale_squared: np.ndarray) -> np.ndarray:

@@ -38,6 +38,10 @@ class ShiftedGram:
         """ΦᴴΦx: the part that ``scale`` multiplies, without the diagonal."""
         return self.operator.gram(x)
 
+    def with_unit_scale(self) -> ShiftedGram:
+        """Return A/scale, which leaves one pass over the data less to do."""
+        return ShiftedGram(self.operator, 1.0, self.diagonal / self.scale)
+
     def product(self, x: Array) -> Array:
         """Return A x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x) + self.diagonal * x
