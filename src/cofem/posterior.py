@@ -11,13 +11,13 @@ from scipy.stats import norm
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference.model import Task
 from cofem.inference.rectified import (
     probability_of_zero,
     rectified_moments,
     rectified_quantile,
 )
 from cofem.inference.sampling import deviations, variance_of_map
-from cofem.inference.model import Task
 from cofem.operators import as_operator
 
 

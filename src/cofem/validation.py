@@ -28,7 +28,7 @@ def tasks_from(phi: Any, y: Any, noise_precision: Any) -> tuple[tuple[Task, ...]
         matrix = getattr(op, "matrix", None)
         if backend.is_array(matrix):
             home.append((f"phi[{i}]" if joint else "phi", matrix))
-    backend.require_same_home([h for h in home if not _free_to_move(h[1])] or home[:1])
+    backend.require_same_home(home)
     single = all(_is_single(a) for _, a in home)
     xp = backend.namespace(data[0])
     tasks = []
@@ -89,11 +89,6 @@ def _vector(y: Any, name: str) -> Array:
     return numbers(y, name, 1)
 
 
-def _free_to_move(x: Array) -> bool:
-    """A NumPy matrix is copied to wherever the data are; the data never move."""
-    return False
-
-
 def _is_single(x: Array) -> bool:
     xp = backend.namespace(x)
     return x.dtype in (xp.float32, xp.complex64)
@@ -113,7 +108,8 @@ def _noise_precisions(value: Any, n_tasks: int) -> list[float]:
     beta = beta.astype(np.float64)
     if beta.ndim > 1 or (beta.ndim == 1 and beta.shape[0] != n_tasks):
         raise ValueError(
-            f"noise_precision must be one number or one per task ({n_tasks}), got shape {beta.shape}"
+            f"noise_precision must be one number or one per task ({n_tasks}), "
+            f"got shape {beta.shape}"
         )
     if not np.all(np.isfinite(beta)) or not np.all(beta > 0):
         raise ValueError(f"noise_precision must be positive and finite, got {value!r}")

@@ -15,13 +15,7 @@ from cofem.inference.shrinkage import shrink
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
-from cofem.linalg.probes import (
-    DiagonalEstimate,
-    ExtraSystems,
-    ProbeMaker,
-    estimate_diagonal,
-    rademacher,
-)
+from cofem.linalg.probes import ExtraSystems, ProbeMaker, estimate_diagonal, rademacher
 from cofem.linalg.quadrature import log_determinant
 from cofem.linalg.systems import ShiftedGram
 from cofem.operators.norms import norm_squared
@@ -85,8 +79,7 @@ class CovarianceFreeEStep:
             joint=options.joint_tolerance,
             extra=mean_system,
         )
-        assert found.extra is not None and found.extra_status is not None
-        assert found.extra_steps is not None
+        mean, mean_steps, mean_status = found.beside()
         to_h = xp.ones_like(alpha) if options.scaled_probes else alpha
         estimate = found.diagonal * to_h
         freedom = float(xp.sum(xp.astype(1 - estimate, xp.float64)))
@@ -96,14 +89,14 @@ class CovarianceFreeEStep:
             ).h
         lower = alpha / (alpha + self._ceiling)
         h = xp.clip(xp.maximum(estimate, lower), max=1.0)
-        _refuse_indefinite(found.extra_status, found.status)
+        _refuse_indefinite(mean_status, found.status)
         return Moments(
-            mean=found.extra[0, :],
+            mean=mean[0, :],
             variance=h / alpha,
             freedom=freedom,
-            cg_steps=int(max(found.extra_steps.max(), found.steps.max())),
+            cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
-            trouble=_trouble(found.extra_status),
+            trouble=_trouble(mean_status),
         )
 
     def _mean_only(self, matrix: ShiftedGram, system: ExtraSystems) -> Moments:
@@ -210,6 +203,3 @@ def _refuse_indefinite(*statuses: np.ndarray) -> None:
 def _trouble(status: np.ndarray) -> str:
     worst = Status(int(status.max()))
     return "" if worst in (Status.CONVERGED, Status.STAGNATED) else f"mean: {worst.message}"
-
-
-__all__ = ["CovarianceFreeEStep", "DiagonalEstimate"]

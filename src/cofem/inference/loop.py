@@ -76,7 +76,9 @@ def run_em(
     for count in range(1, max_iter + 1):
         iteration = first_iteration + count - 1
         moments = [
-            estep.moments(alpha, None if previous is None else previous[i], iteration, count == max_iter)
+            estep.moments(
+                alpha, None if previous is None else previous[i], iteration, last=count == max_iter
+            )
             for i, estep in enumerate(esteps)
         ]
         means = [m.mean for m in moments]

@@ -150,7 +150,7 @@ Method = CoFEM | EM | Woodbury
 METHODS: dict[str, type[Method]] = {"cofem": CoFEM, "em": EM, "woodbury": Woodbury}
 
 
-def choose_method(method: Any, n_rows: int, n_columns: int, *, dense: bool, many: int = 1) -> Method:
+def choose_method(method: Any, n_rows: int, n_columns: int, *, dense: bool) -> Method:
     """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size.
 
     Examples
@@ -201,7 +201,9 @@ def _whole(name: str, value: Any, least: int) -> None:
 
 def _between(name: str, value: Any, low: float, high: float) -> None:
     if not isinstance(value, (int, float)) or not low < value <= high:
-        raise ValueError(f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}"
+        )
 
 
 def _positive_or_none(name: str, value: Any) -> None:

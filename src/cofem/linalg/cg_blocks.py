@@ -182,7 +182,7 @@ class BlockSolver:
         return self.kernels.weighted_norm_squared(r, self.inverse)
 
     def _size(self, r: np.ndarray) -> np.ndarray:
-        """The squared norm that the stopping rule compares, for every row."""
+        """Return the squared norm that the stopping rule compares, for every row."""
         if not self.joint:
             return self._squared(r)
         total = self.kernels.weighted_norm_squared(r, np.ones_like(self.inverse)).sum()

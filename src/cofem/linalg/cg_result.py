@@ -29,7 +29,9 @@ class Status(IntEnum):
 
 _MESSAGES = {
     Status.CONVERGED: "the residual is below the tolerance",
-    Status.MAX_STEPS: "the largest number of CG steps was reached; allow more, or a looser tolerance",
+    Status.MAX_STEPS: (
+        "the largest number of CG steps was reached; allow more, or a looser tolerance"
+    ),
     Status.STAGNATED: "the residual cannot fall further in this precision",
     Status.NOT_POSITIVE: (
         "the matrix is not positive definite along a search direction: "

@@ -74,6 +74,12 @@ class DiagonalEstimate:
     extra_steps: np.ndarray | None = None
     extra_status: np.ndarray | None = None
 
+    def beside(self) -> tuple[Array, np.ndarray, np.ndarray]:
+        """Return solutions, steps and verdicts of the extra systems."""
+        if self.extra is None or self.extra_steps is None or self.extra_status is None:
+            raise ValueError("there were no extra systems")
+        return self.extra, self.extra_steps, self.extra_status
+
 
 @dataclass(frozen=True)
 class ExtraSystems:
