@@ -1,5 +1,7 @@
 """The EM loop as a user sees it: counting, stopping, history, callback, methods."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -34,7 +36,7 @@ def test_stops_when_the_mean_has_settled(method):
     assert post.converged
     change = [
         np.linalg.norm(b - a) / np.linalg.norm(b)
-        for a, b in zip(means[:-1], means[1:], strict=True)
+        for a, b in itertools.pairwise(means)
     ]
     assert change[-1] <= 1e-3
     assert all(c > 1e-3 for c in change[:-1])

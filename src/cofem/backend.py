@@ -259,7 +259,7 @@ class Random:
         xp = namespace(like)
         if is_complex(like):
             half = self._real_normal((2, *shape), like)
-            return xp.astype((half[0, ...] + 1j * half[1, ...]) * np.sqrt(0.5), like.dtype)
+            return xp.astype((half[0, ...] + 1j * half[1, ...]) * 0.5**0.5, like.dtype)
         return self._real_normal(shape, like)
 
     def _real_normal(self, shape: tuple[int, ...], like: Array) -> Array:

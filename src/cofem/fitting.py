@@ -33,6 +33,7 @@ def fit(
     noise_precision: Any = None,
     method: Any = "auto",
     nonnegative: bool = False,
+    real: bool = False,
     groups: Any = None,
     coupling: Any = None,
     max_iter: int = 100,
@@ -58,6 +59,8 @@ def fit(
         ``cofem.CoFEM(n_probes=20)``.
     nonnegative : bool
         z ≥ 0, by a rectified Gaussian posterior.
+    real : bool
+        z is real although the data or phi are complex.
     groups : array of int (D,), optional
         Coordinates with equal labels share one prior precision.
     coupling : operator (D, D), optional
@@ -96,12 +99,14 @@ def fit(
     max_iter = validation.whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
     seed = validation.whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     chosen = _method(method, tasks)
     tie = validation.tie_from(groups, coupling, tasks[0].operator.shape[1])
     model = Model(tasks, tie, bool(nonnegative))
     if model.nonnegative and backend.is_complex(model.like):
-        raise ValueError("nonnegative needs real data and a real phi; they are complex")
+        raise ValueError(
+            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
+        )
     searched = 0
     if noise_precision is None:
         from cofem.inference.noise import estimate_noise_precision
@@ -129,13 +134,14 @@ def posterior(
     noise_precision: Any,
     method: Any = "auto",
     nonnegative: bool = False,
+    real: bool = False,
     seed: int = 0,
 ) -> Posterior:
     """Return the posterior for known hyperparameters: nothing is learned.
 
     Parameters
     ----------
-    phi, y, method, nonnegative, seed
+    phi, y, method, nonnegative, real, seed
         As for :func:`fit`.
     precision : array (D,)
         α, the prior precision of every coordinate.
@@ -153,7 +159,7 @@ def posterior(
     if noise_precision is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = validation.whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
     alpha = validation.prior_precision(precision, model.n_unknowns, model.like)
     chosen = _method(method, tasks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,8 +103,7 @@ class Posterior:
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return (low, high): every coordinate lies between them with that probability."""
-        if not (isinstance(level, (int, float)) and 0 < level < 1):
-            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        _check_level(level)
         if backend.is_complex(self.gaussian_mean):
             raise ValueError("a complex coordinate has no interval; use std for its spread")
         if self.nonnegative:
@@ -120,6 +120,7 @@ class Posterior:
 
         Complex: whose |μ| exceeds the radius that holds a draw of that probability.
         """
+        _check_level(level)
         xp = backend.namespace(self.gaussian_mean)
         if backend.is_complex(self.gaussian_mean):
             radius = math.sqrt(-math.log(1 - level))  # |z − μ|²/Σ is exponential
@@ -135,7 +136,10 @@ class Posterior:
         Each is a solve with perturbed data and prior: no covariance is formed. Of
         a non-negative model the coordinates are drawn independently.
         """
-        n = int(n)
+        try:
+            n = operator.index(n)
+        except TypeError:
+            raise TypeError(f"n must be a whole number, got {n!r}") from None
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
         if seed is None:
@@ -207,7 +211,7 @@ class Posterior:
         if backend.is_complex(self.gaussian_mean):
             active = "complex"
         else:
-            active = f"{int(backend.namespace(self.precision).sum(self.support()))} in the support"
+            active = f"{int(np.sum(backend.to_numpy(self.support())))} in the support"
         iterations = len(self.history["iteration"])
         state = "converged" if self.converged else "not converged"
         beta = np.atleast_1d(np.asarray(self.noise_precision))
@@ -216,3 +220,8 @@ class Posterior:
             f"Posterior({shape} unknowns, {active}; {self.method}, {iterations} iterations, "
             f"{state}; noise_precision={noise}, log_evidence={self.log_evidence:.6g})"
         )
+
+
+def _check_level(level: Any) -> None:
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise ValueError(f"level must be between 0 and 1, got {level!r}")

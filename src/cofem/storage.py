@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import asdict
 from typing import Any
 
@@ -38,7 +39,8 @@ def save_posterior(post: Posterior, path: Any) -> None:
     about = {
         "format": FORMAT,
         "method": post.method,
-        "options": _plain(asdict(post.options)),
+        # Options that held a function come back from a file as a dict.
+        "options": _plain(post.options if isinstance(post.options, dict) else asdict(post.options)),
         "converged": post.converged,
         "message": post.message,
         "nonnegative": post.nonnegative,
@@ -70,7 +72,7 @@ def load(path: Any, phi: Any = None) -> Posterior:
     >>> again.mean
     array([0.5, 0.5, 0.5])
     """
-    with np.load(path, allow_pickle=False) as stored:
+    with _opened(path) as stored:
         if "about" not in stored:
             raise ValueError(f"{path} is not a posterior saved by cofem")
         about = json.loads(str(stored["about"]))
@@ -95,6 +97,16 @@ def load(path: Any, phi: Any = None) -> Posterior:
         nonnegative=about["nonnegative"],
         tasks=() if phi is None else _tasks(arrays, phi),
     )
+
+
+def _opened(path: Any) -> np.lib.npyio.NpzFile:
+    try:
+        stored = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        stored = None
+    if not isinstance(stored, np.lib.npyio.NpzFile):
+        raise ValueError(f"{path} is not a posterior saved by cofem")
+    return stored
 
 
 def _tasks(arrays: dict[str, np.ndarray], phi: Any) -> tuple[Task, ...]:

@@ -13,9 +13,12 @@ from cofem.backend import Array
 from cofem.inference.model import Task, Tie
 from cofem.operators import LinearOperator, as_operator, check_adjoint
 from cofem.operators._validation import numbers
+from cofem.operators.realified import Realified
 
 
-def tasks_from(phi: Any, y: Any, noise_precision: Any) -> tuple[tuple[Task, ...], bool]:
+def tasks_from(
+    phi: Any, y: Any, noise_precision: Any, real: bool = False
+) -> tuple[tuple[Task, ...], bool]:
     """Turn phi and y into tasks that agree in shape, library, device and precision.
 
     Returns the tasks (with NaN for a noise precision that is not given) and
@@ -49,8 +52,18 @@ def tasks_from(phi: Any, y: Any, noise_precision: Any) -> tuple[tuple[Task, ...]
         if not single:
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
             values = xp.astype(values, convert(xp.float64, xp), copy=False)
-        tasks.append(Task(op, values, beta[i]))
+        task = Task(op, values, beta[i])
+        tasks.append(_with_real_unknowns(task) if real else task)
     return tuple(tasks), joint
+
+
+def _with_real_unknowns(task: Task) -> Task:
+    """Return the task in its stacked real form, if anything in it is complex."""
+    if not task.operator.is_complex and not backend.is_complex(task.y):
+        return task
+    operator = Realified(task.operator)
+    volume = task.operator.shape[0] * math.log(2)  # the stacking stretches by √2 in 2N axes
+    return Task(operator, operator.stack(task.y), task.noise_precision, volume)
 
 
 def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:

@@ -31,9 +31,8 @@ def exact(t):
 
 
 def relative_error(values, references):
-    return np.array(
-        [float(abs((mpmath.mpf(float(v)) - r) / r)) for v, r in zip(values, references, strict=True)]
-    )
+    pairs = zip(values, references, strict=True)
+    return np.array([float(abs((mpmath.mpf(float(v)) - r) / r)) for v, r in pairs])
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,8 @@ def test_the_paper_as_printed_is_not_what_we_compute():
     mu, var = 1.0, 1.0
     xi = mu / np.sqrt(2 * var)
     right = mu**2 + var + mu * np.sqrt(2 * var / np.pi) / erfcx(-xi)
-    assert float(rectified_second_moment(np.array([mu]), np.array([var]))[0]) == pytest.approx(right)
+    found = rectified_second_moment(np.array([mu]), np.array([var]))
+    np.testing.assert_allclose(found, right, rtol=1e-12)
 
 
 @pytest.mark.parametrize("t", [-40.0, -20.0, -7.5, -3.0, 0.0, 2.0, 10.0, 40.0])

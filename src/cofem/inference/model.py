@@ -28,11 +28,14 @@ class Task:
         The data, in the precision of the whole computation.
     noise_precision : float
         β.
+    log_volume : float
+        Added to the log evidence where y is a scaled form of the user's data.
     """
 
     operator: LinearOperator
     y: Array
     noise_precision: float
+    log_volume: float = 0.0
 
     def with_noise(self, noise_precision: float) -> Task:
         """Return the same measurements under another noise precision."""

@@ -83,4 +83,4 @@ def log_evidence(task: Task, alpha: Array, mean: Array, log_det_precision: float
     log_det -= n * math.log(beta)
     if backend.is_complex(mean):
         return -(n * math.log(math.pi) + log_det + quadratic)
-    return -0.5 * (n * math.log(2 * math.pi) + log_det + quadratic)
+    return task.log_volume - 0.5 * (n * math.log(2 * math.pi) + log_det + quadratic)

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.model import Model, Task
+from cofem.inference.model import Model
 from cofem.inference.moments import EStep
 from cofem.inference.mstep import update_precision
 
@@ -131,7 +131,7 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
         backend.Random(0, i).signs((t.operator.shape[0],), t.y) for i, t in enumerate(model.tasks)
     ]
     twin_tasks = tuple(
-        Task(t.operator, t.y + delta * e, t.noise_precision)
+        replace(t, y=t.y + delta * e)
         for t, e in zip(model.tasks, signs, strict=True)
     )
     twin_model = Model(twin_tasks, model.tie, model.nonnegative)

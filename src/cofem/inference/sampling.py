@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Task
 from cofem.linalg.cg import solve
 from cofem.linalg.systems import ShiftedGram
 from cofem.operators import LinearOperator
+from cofem.operators.realified import Realified
 
 # Rows solved at a time; memory is O(D · BLOCK).
 BLOCK = 16
@@ -15,17 +18,17 @@ EXACT_ROWS = 256
 EXACT_UNKNOWNS = 1024
 
 
-def _inverse_times(task: Task, alpha: Array, rhs: Array) -> Array:
-    """Return A⁻¹ b for every row b, to 1e-6 of its size (1e-5 in single precision)."""
+def _inverse(task: Task, alpha: Array) -> Callable[[Array], Array]:
+    """Return b → A⁻¹ b for rows b, to 1e-6 of their size (1e-5 in single precision)."""
     xp = backend.namespace(alpha)
     eps = float(xp.finfo(alpha.dtype).eps)
     beta = task.noise_precision
-    return solve(
-        ShiftedGram(task.operator, beta, alpha),
-        rhs,
-        preconditioner=beta * task.operator.column_norms_squared(alpha) + alpha,
-        rtol=max(1e-6, 100 * eps),
-        max_steps=20_000,
+    matrix = ShiftedGram(task.operator, beta, alpha)
+    # Made once: for an operator of functions the norms cost products.
+    diagonal = beta * task.operator.column_norms_squared(alpha) + alpha
+    rtol = max(1e-6, 100 * eps)
+    return lambda rhs: solve(
+        matrix, rhs, preconditioner=diagonal, rtol=rtol, max_steps=20_000
     ).x
 
 
@@ -38,14 +41,14 @@ def deviations(task: Task, alpha: Array, n: int, *, seed: int, like: Array) -> A
     xp = backend.namespace(like)
     n_rows, n_columns = task.operator.shape
     random = backend.Random(seed)
-    root = xp.sqrt(alpha)
+    root, inverse = xp.sqrt(alpha), _inverse(task, alpha)
     parts = []
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
         noise = random.normal((size, n_rows), _like_data(task, like))
         prior = random.normal((size, n_columns), like)
         rhs = task.noise_precision**0.5 * task.operator.adjoint(noise) + root * prior
-        parts.append(_inverse_times(task, alpha, xp.astype(rhs, like.dtype, copy=False)))
+        parts.append(inverse(xp.astype(rhs, like.dtype, copy=False)))
     return xp.concat(parts)
 
 
@@ -58,6 +61,11 @@ def variance_of_map(
     task: Task, alpha: Array, op: LinearOperator, *, like: Array, n_samples: int, seed: int
 ) -> Array:
     """Return diag(R A⁻¹ Rᴴ) for the operator R = ``op``, shape (M,)."""
+    if op.is_complex and not backend.is_complex(like):
+        halves = variance_of_map(
+            task, alpha, Realified(op), like=like, n_samples=n_samples, seed=seed
+        )
+        return (halves[: op.shape[0]] + halves[op.shape[0] :]) / 2
     n_rows, n_columns = op.shape
     if n_rows <= EXACT_ROWS:
         return _by_rows(task, alpha, op, like)
@@ -76,12 +84,18 @@ def _by_rows(task: Task, alpha: Array, op: LinearOperator, like: Array) -> Array
     """One solve for every row of the map."""
     xp = backend.namespace(like)
     eye = xp.eye(op.shape[0], dtype=like.dtype, device=backend.device_of(like))
+    inverse = _inverse(task, alpha)
     parts = []
     for first in range(0, op.shape[0], BLOCK):
-        units = eye[first : first + BLOCK, :]
-        rows = xp.astype(op.adjoint(units), like.dtype, copy=False)
-        solved = _inverse_times(task, alpha, rows)
-        parts.append(xp.sum(backend.real(backend.conj(rows) * solved), axis=1))
+        rows = op.adjoint(eye[first : min(first + BLOCK, op.shape[0]), :])
+        if backend.is_complex(rows) and not backend.is_complex(like):
+            # A complex map of real unknowns: its two parts add their variances.
+            pieces = [xp.real(rows), xp.imag(rows)]
+        else:
+            pieces = [xp.astype(rows, like.dtype, copy=False)]
+        parts.append(sum(
+            xp.sum(backend.real(backend.conj(piece) * inverse(piece)), axis=1) for piece in pieces
+        ))
     return xp.clip(xp.concat(parts), min=0.0)
 
 
@@ -94,6 +108,6 @@ def _by_factor(task: Task, alpha: Array, op: LinearOperator, like: Array) -> Arr
     root = backend.conj(backend.inverse_cholesky(xp.matrix_transpose(matrix)))
     total = 0.0
     for first in range(0, n, BLOCK):
-        image = op.forward(root[first : first + BLOCK, :])
+        image = op.forward(root[first : min(first + BLOCK, n), :])
         total = total + xp.sum(backend.abs_squared(image), axis=0)
     return total

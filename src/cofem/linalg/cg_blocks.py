@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
-from cofem.linalg.kernels import NumpyKernels
+from cofem.linalg import kernels
 from cofem.linalg.systems import ShiftedGram
 
 
@@ -27,7 +27,6 @@ class BlockSolver:
         n_rows = rhs.shape[0]
         self.matrix, self.rhs, self.inverse = matrix, rhs, inverse
         self.joint, self.keep, self.rtol = joint, keep_coefficients, rtol
-        self.kernels = NumpyKernels(rhs.dtype)
         # The whole block's results; rows are filled in as they finish.
         self.steps = np.zeros(n_rows, dtype=np.int64)
         self.status = np.full(n_rows, Status.MAX_STEPS, dtype=np.int64)
@@ -47,8 +46,7 @@ class BlockSolver:
         started = np.any(self.x, axis=1)  # a start at zero needs no product
         if np.any(started):
             self.r[started] -= self._product(self.x[started])
-        self.w = self.r * inverse
-        self.p = self.w.copy()  # the direction P times unit/ρ, see the kernels
+        self.p = self.r * inverse  # the direction P times unit/ρ, see the kernels
         self.rho = self._squared(self.r)
         self.unit = self.rho.copy()
 
@@ -77,19 +75,20 @@ class BlockSolver:
         self.rows_multiplied += len(self.active)
         if not (g.flags.c_contiguous and g.flags.writeable) or np.may_share_memory(g, self.p):
             g = np.array(g, order="C")  # it is about to be changed in place
-        curvature = self.kernels.curvature(self.p, g, self.matrix.diagonal)
+        curvature = kernels.curvature(self.p, g, self.matrix.diagonal)
         positive = curvature > 0  # False for NaN too
         if not np.all(positive):
             self.status[self.active[~positive]] = Status.NOT_POSITIVE
             self._keep_only(positive)
             g, curvature = g[positive], curvature[positive]
         step = self.unit / curvature
-        rho = self.kernels.descend(self.x, self.r, self.p, g, step, self.inverse, self.w)
+        rho = kernels.descend(self.x, self.r, self.p, g, step, self.inverse)
         length = step * self.unit / self.rho  # γ of the textbook, for P itself
         ratio = rho / self.rho
         self.rho = rho
         going_on = rho > 0  # an exact solution has no next direction
-        self.kernels.turn(self.p, self.w, np.divide(self.unit, rho, where=going_on, out=0 * rho))
+        factor = np.divide(self.unit, rho, where=going_on, out=np.zeros_like(rho))
+        kernels.turn(self.p, self.r, factor, self.inverse)
         self.steps[self.active] += 1
         self.largest[self.active] = np.maximum(self.largest[self.active], 1 / length)
         if self.keep:
@@ -157,7 +156,7 @@ class BlockSolver:
         """
         rows = self.active[where]
         eps = np.finfo(self.inverse.dtype).eps
-        solution = self.kernels.weighted_norm_squared(self.x[where], 1 / self.inverse)
+        solution = kernels.weighted_norm_squared(self.x[where], 1 / self.inverse)
         drift = eps * (self.steps[rows] + 1) * self.largest[rows] * np.sqrt(solution)
         return np.asarray(drift > 0.1 * np.sqrt(self.goal[rows]))
 
@@ -169,8 +168,7 @@ class BlockSolver:
             return
         self.active = self.active[going_on]
         self.rho, self.unit = self.rho[going_on], self.unit[going_on]
-        self.x, self.r = self.x[going_on], self.r[going_on]
-        self.p, self.w = self.p[going_on], self.w[going_on]
+        self.x, self.r, self.p = self.x[going_on], self.r[going_on], self.p[going_on]
 
     # -- norms and products ----------------------------------------------------
 
@@ -179,11 +177,11 @@ class BlockSolver:
         return np.asarray(self.matrix.product(x))
 
     def _squared(self, r: np.ndarray) -> np.ndarray:
-        return self.kernels.weighted_norm_squared(r, self.inverse)
+        return kernels.weighted_norm_squared(r, self.inverse)
 
     def _size(self, r: np.ndarray) -> np.ndarray:
         """Return the squared norm that the stopping rule compares, for every row."""
         if not self.joint:
             return self._squared(r)
-        total = self.kernels.weighted_norm_squared(r, np.ones_like(self.inverse)).sum()
+        total = kernels.weighted_norm_squared(r, np.ones_like(self.inverse)).sum()
         return np.full(len(r), total)

@@ -88,7 +88,9 @@ class LinearOperator(ABC):
 
             like = np.empty(0)
         xp = backend.namespace(like)
-        norms = self._column_norms_squared(like)
+        # Asked for in several places, and for some operators 64 products each time.
+        made = self.__dict__.setdefault("_norms_made", backend.Cache())
+        norms = made.get(like, lambda: self._column_norms_squared(like))
         return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=False)
 
     # -- what a concrete operator provides -------------------------------------

@@ -1,0 +1,61 @@
+"""Real unknowns behind complex measurements."""
+
+from __future__ import annotations
+
+import math
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators.base import LinearOperator
+
+_ROOT_TWO = math.sqrt(2)
+
+
+class Realified(LinearOperator):
+    """√2 (Re Φ; Im Φ) as a real operator of shape (2N, D).
+
+    Complex data y = Φz + ε with E|ε_i|² = 1/β and real z are the real data
+    √2 (Re y; Im y) with noise variance 1/β: so Q = 2β Re(ΦᴴΦ) + diag(α).
+
+    Parameters
+    ----------
+    operator : LinearOperator (N, D)
+        Φ; complex output for real input, or real for that matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cofem.operators import Fourier
+    >>> phi = Realified(Fourier((4,), mask=np.array([True, True, False, False])))
+    >>> phi.shape
+    (4, 4)
+    >>> phi.gram(np.array([1.0, 0.0, 0.0, 0.0]))
+    array([1. , 0.5, 0. , 0.5])
+    """
+
+    def __init__(self, operator: LinearOperator) -> None:
+        self.operator = operator
+        self.shape = (2 * operator.shape[0], operator.shape[1])
+        self.trusted = operator.trusted
+        self.splits_rows = operator.splits_rows
+        self.exact_column_norms = operator.exact_column_norms
+
+    def stack(self, y: Array) -> Array:
+        """Return √2 (Re y; Im y), the real form of complex data (…, N)."""
+        xp = backend.namespace(y)
+        imaginary = xp.imag(y) if backend.is_complex(y) else xp.zeros_like(y)
+        return _ROOT_TWO * xp.concat([backend.real(y), imaginary], axis=-1)
+
+    def _forward(self, x: Array) -> Array:
+        return self.stack(self.operator.forward(x))
+
+    def _adjoint(self, y: Array) -> Array:
+        n = self.operator.shape[0]
+        joined = y[..., :n] + 1j * y[..., n:]
+        return _ROOT_TWO * backend.real(self.operator.adjoint(joined))
+
+    def _gram(self, x: Array) -> Array:
+        return 2 * backend.real(self.operator.gram(x))
+
+    def _column_norms_squared(self, like: Array) -> Array:
+        return 2 * self.operator.column_norms_squared(like)
