@@ -11,7 +11,7 @@ from cofem.backend import Array
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Task
 from cofem.inference.moments import Moments, Report, log_evidence
-from cofem.inference.shrinkage import shrink
+from cofem.inference.shrinkage import shrink, shrink_report
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
@@ -147,11 +147,14 @@ class CovarianceFreeEStep:
             keep_coefficients=True,
         )
         _refuse_indefinite(found.status)
-        variance = xp.clip(
-            xp.maximum(found.diagonal / scale, 1 / (alpha + self._ceiling)), max=None
-        )
-        variance = xp.minimum(variance, 1 / alpha)
-        error = xp.sqrt(found.variance / found.n_probes) / scale
+        variance, spread = found.diagonal / scale, found.variance / scale**2
+        if options.shrinkage:
+            variance, error = shrink_report(
+                variance, spread, found.n_probes, alpha, self._norms, beta
+            )
+        else:
+            error = xp.sqrt(spread / found.n_probes)
+        variance = xp.minimum(xp.maximum(variance, 1 / (alpha + self._ceiling)), 1 / alpha)
         log_scale = float(xp.sum(xp.log(xp.astype(scale, xp.float64))))
         log_det, log_det_error = log_determinant(
             found.coefficients, log_scale, int(alpha.shape[0])

@@ -88,3 +88,49 @@ def shrink(
     departure = float(xp.mean((estimate - field) ** 2))
     weight = 1.0 if departure <= noise else noise / departure
     return Shrunk(weight * field + (1 - weight) * estimate, weight)
+
+
+def shrink_report(
+    variance: Array, spread: Array, n_probes: int, alpha: Array, theta: Array,
+    noise_precision: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Combine reported variances with the mean field, in relative terms.
+
+    As in learning, but every coordinate's relative error counts the same, and no
+    coordinate is moved by more than two of its own standard errors (limited
+    translation, Efron & Morris 1972): where single columns are correlated the field
+    is wrong for them, however well it describes the rest.
+
+    Parameters
+    ----------
+    variance : array (D,)
+        Unbiased estimates of Σ_jj.
+    spread : array (D,)
+        Sample variance of a single probe's estimate.
+    n_probes, alpha, theta, noise_precision
+        As for :func:`shrink`.
+
+    Returns
+    -------
+    variance, error : array (D,)
+        The combined estimate and its standard error: the probes' noise that is left,
+        and the spread of the true values about the field.
+    """
+    xp = backend.namespace(alpha)
+    own = xp.sqrt(spread / n_probes)
+    n = alpha.shape[0]
+    used = float(xp.sum(theta * variance))
+    if n_probes < 2 or used <= 0:
+        return variance, own
+    # Σ_jj (α_j + cθ_j) should be one on average.
+    c = (n - float(xp.sum(alpha * variance))) / used
+    field = 1 / (alpha + min(max(c, 0.0), noise_precision) * theta)
+    departure = float(xp.mean((variance / field - 1) ** 2))
+    noise = float(xp.mean((own / field) ** 2))
+    # The departure is itself known to √(2/D) only: never trust the field entirely.
+    most = 1 / (1 + 2 * math.sqrt(2 / n))
+    weight = min(noise / departure, most) if departure > 0 else most
+    combined = weight * field + (1 - weight) * variance
+    limited = xp.minimum(xp.maximum(combined, variance - 2 * own), variance + 2 * own)
+    error = xp.sqrt((1 - weight) ** 2 * own**2 + weight * (1 - weight) * noise * field**2)
+    return limited, xp.where(limited == combined, error, own)
