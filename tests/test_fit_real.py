@@ -63,6 +63,16 @@ def test_variance_of_a_complex_map_of_real_unknowns():
     np.testing.assert_allclose(post.variance_of(phi), expected, rtol=1e-4)
 
 
+def test_a_saved_real_posterior_takes_the_complex_operator_back(tmp_path):
+    phi, y, _, beta = problem(0)
+    post = cofem.posterior(
+        phi, y, precision=np.ones(20), noise_precision=beta, method="em", real=True
+    )
+    post.save(tmp_path / "p.npz")
+    again = cofem.load(tmp_path / "p.npz", phi)
+    np.testing.assert_array_equal(again.sample(3, seed=1), post.sample(3, seed=1))
+
+
 def test_realified_is_its_dense_form():
     phi, *_ = problem(2)
     op = Realified(cofem.operators.Dense(phi))

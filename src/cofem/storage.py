@@ -14,6 +14,7 @@ from cofem.files import atomic_write
 from cofem.inference.methods import METHODS
 from cofem.inference.model import Task
 from cofem.operators import as_operator
+from cofem.operators.realified import Realified
 from cofem.posterior import Posterior
 
 FORMAT = "cofem posterior 1"
@@ -44,6 +45,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
         "converged": post.converged,
         "message": post.message,
         "nonnegative": post.nonnegative,
+        "real": any(isinstance(task.operator, Realified) for task in post.tasks),
     }
     arrays["about"] = np.asarray(json.dumps(about))
     with atomic_write(path) as stream:
@@ -78,7 +80,7 @@ def load(path: Any, phi: Any = None) -> Posterior:
         about = json.loads(str(stored["about"]))
         if about.get("format") != FORMAT:
             raise ValueError(f"{path} has format {about.get('format')!r}, expected {FORMAT!r}")
-        arrays = {name: stored[name] for name in stored.files if name != "about"}
+        arrays: dict[str, Any] = {n: stored[n] for n in stored.files if n != "about"}
     history = {
         name.removeprefix("history_"): values.tolist()
         for name, values in arrays.items()
@@ -95,7 +97,7 @@ def load(path: Any, phi: Any = None) -> Posterior:
         method=about["method"],
         options=_options(about["method"], about["options"]),
         nonnegative=about["nonnegative"],
-        tasks=() if phi is None else _tasks(arrays, phi),
+        tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
     )
 
 
@@ -109,8 +111,10 @@ def _opened(path: Any) -> np.lib.npyio.NpzFile:
     return stored
 
 
-def _tasks(arrays: dict[str, np.ndarray], phi: Any) -> tuple[Task, ...]:
+def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
     operators = [as_operator(p) for p in (phi if isinstance(phi, (list, tuple)) else [phi])]
+    if real:  # the data were saved in their stacked real form
+        operators = [Realified(op) for op in operators]
     data = [arrays[f"y_{i}"] for i in range(sum(name.startswith("y_") for name in arrays))]
     if len(operators) == 1:
         operators = operators * len(data)

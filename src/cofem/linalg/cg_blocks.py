@@ -177,7 +177,7 @@ class BlockSolver:
         return np.asarray(self.matrix.product(x))
 
     def _squared(self, r: np.ndarray) -> np.ndarray:
-        return kernels.weighted_norm_squared(r, self.inverse)
+        return np.asarray(kernels.weighted_norm_squared(r, self.inverse))
 
     def _size(self, r: np.ndarray) -> np.ndarray:
         """Return the squared norm that the stopping rule compares, for every row."""

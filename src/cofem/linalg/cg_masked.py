@@ -61,18 +61,20 @@ def solve_masked(
                 break
             g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.diagonal)
             multiplied += rhs.shape[0]
-            not_positive = not_positive | (~done & ~(curvature > 0))
+            solved = rho == 0  # no direction is left, though under the joint rule not done
+            not_positive = not_positive | (~done & ~solved & ~(curvature > 0))
             done = done | not_positive
+            idle = done | solved
             one = xp.ones_like(rho)
-            step = xp.where(done, 0 * one, unit / xp.where(done, one, curvature))
+            step = xp.where(idle, 0 * one, unit / xp.where(idle, one, curvature))
             x, r, rho_new = kernels.descend(x, r, p, g, step, inverse)
-            safe = xp.where(done | ~(rho_new > 0), one, rho_new)
-            p = kernels.turn(p, r, xp.where(done, 0 * one, unit / safe), inverse)
+            safe = xp.where(idle | ~(rho_new > 0), one, rho_new)
+            p = kernels.turn(p, r, xp.where(idle, 0 * one, unit / safe), inverse)
             steps = steps + xp.astype(~done, steps.dtype)
             if keep_coefficients:
-                safe_old = xp.where(done, one, rho)
+                safe_old = xp.where(idle, one, rho)
                 lengths.append(step * unit / safe_old)
-                ratios.append(xp.where(done, 0 * one, rho_new / safe_old))
+                ratios.append(xp.where(idle, 0 * one, rho_new / safe_old))
             rho = xp.where(done, rho, rho_new)
             taken += 1
             size = size_of(r) if joint else rho

@@ -53,6 +53,10 @@ class Dense(LinearOperator):
         """The matrix, shape (N, D)."""
         return self._matrix.value
 
+    def to_dense(self, like: Array | None = None) -> Array:
+        """Return the matrix itself, in the library and precision of ``like``."""
+        return self.matrix if like is None else self._matrix.like(like)
+
     def _forward(self, x: Array) -> Array:
         matrix = self._matrix.like(x)
         return times(x, backend.namespace(x).matrix_transpose(matrix))
