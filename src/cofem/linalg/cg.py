@@ -24,7 +24,7 @@ __all__ = ["CGResult", "Status", "solve"]
 
 # Rows are worked in blocks of about this many numbers, so that a block's five
 # arrays live in the cache; each thread takes the next block when it has done one.
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 
 
 def solve(
