@@ -29,9 +29,9 @@ from cofem.inference.model import Model
 from cofem.inference.moments import EStep
 from cofem.inference.mstep import update_precision
 
-# The ladder: signal-to-noise ratios in dB. It starts higher only for data so clean
-# that the first one ends at its top.
-TOPS, LOWEST, RUNG = (60.0, 110.0), -5.0, 5.0
+# The ladder: signal-to-noise ratios in dB. A high precision costs many CG steps, so a
+# higher top is tried only for data so clean that the ladder is best at its top.
+TOPS, LOWEST, RUNG = (40.0, 60.0, 85.0, 110.0), -5.0, 5.0
 # EM iterations on the first rung, on the others, and while nothing can be learned.
 FIRST_ITERATIONS, ITERATIONS, WHILE_SATURATED = 30, 5, 2
 # A fit that uses more than this share of the data says little about its noise: the
@@ -141,7 +141,7 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
         ladder = _descend(walker, twin, signs, delta, power, top)
         products += walker.products + twin.products
         chosen = _choose(ladder)
-        if chosen is not ladder[0] or chosen.saturated:
+        if not _best_at_the_top(ladder[:2]):
             break
     beta = 1 / chosen.noise_variance
     return NoiseEstimate([beta] * len(model.tasks), ladder, products)
@@ -166,7 +166,7 @@ def _descend(
                 n_data=sum(t.operator.shape[0] for t in tasks),
             )
         )
-        if _past_the_rise(ladder):
+        if _past_the_rise(ladder) or _best_at_the_top(ladder):
             break
     return ladder
 
@@ -181,6 +181,15 @@ def _past_the_rise(ladder: list[Rung]) -> bool:
     """Whether the prediction error has risen so far that nothing below can be chosen."""
     useful = [r.prediction_error for r in ladder if not r.saturated]
     return len(useful) >= 2 and useful[-1] > 2.5 * min(useful)
+
+
+def _best_at_the_top(ladder: list[Rung]) -> bool:
+    """Whether the second rung already predicts worse than the first."""
+    return (
+        len(ladder) == 2
+        and not ladder[0].saturated
+        and ladder[1].prediction_error > ladder[0].prediction_error
+    )
 
 
 def _choose(ladder: list[Rung]) -> Rung:
