@@ -7,6 +7,7 @@ follow an array to its device, and how much parallel work a library wants.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 import scipy.fft
+import threadpoolctl
 
 Array = Any
 """An array of any library that follows the array API standard."""
@@ -412,3 +414,14 @@ def erfcx(x: Array) -> Array:
 
         return torch.special.erfcx(x)
     return from_numpy(scipy.special.erfcx(to_numpy(x)), x)
+
+
+def few_blas_threads(entries: int) -> contextlib.AbstractContextManager[Any]:
+    """Keep BLAS to one thread while matrices of that many entries are worked on.
+
+    Threads that share a small product spend more time waiting for each other than
+    they save, and many times more when another program wants the same cores.
+    """
+    if entries > 1 << 19:
+        return contextlib.nullcontext()
+    return threadpoolctl.threadpool_limits(limits=1, user_api="blas")

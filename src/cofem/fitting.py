@@ -18,6 +18,7 @@ from cofem.inference.loop import Callback, LoopResult, run_em
 from cofem.inference.methods import EM, CoFEM, Method, Woodbury, choose_method
 from cofem.inference.model import Model, Task, initial_precision
 from cofem.inference.moments import EStep, Report
+from cofem.inference.noise import estimate_noise_precision
 from cofem.operators import Dense, Sparse
 from cofem.posterior import Posterior
 
@@ -107,23 +108,18 @@ def fit(
         raise ValueError(
             "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
         )
-    searched = 0
-    if noise_precision is None:
-        from cofem.inference.noise import estimate_noise_precision
-
-        estimate = estimate_noise_precision(
-            model, lambda m: make_esteps(m, chosen, seed), starting_precision(model, chosen)
-        )
-        model = model.with_noise(estimate.noise_precisions)
-        searched = estimate.products
-    esteps = make_esteps(model, chosen, seed)
-    alpha = starting_precision(model, chosen)
-    with _watched(callback, progress) as watch:
+    with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
+        searched = 0
+        if noise_precision is None:
+            model, searched = _with_estimated_noise(model, chosen, seed)
+        esteps = make_esteps(model, chosen, seed)
+        alpha = starting_precision(model, chosen)
         found = run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=watch)
-    found.history["products"] = [p + searched for p in found.history["products"]]
+        found.history["products"] = [p + searched for p in found.history["products"]]
+        post = _posterior(model, esteps, found, chosen, joint)
     if not found.converged and tol > 0:
         warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
-    return _posterior(model, esteps, found, chosen, joint)
+    return post
 
 
 def posterior(
@@ -163,14 +159,29 @@ def posterior(
     model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
     alpha = validation.prior_precision(precision, model.n_unknowns, model.like)
     chosen = _method(method, tasks)
-    esteps = make_esteps(model, chosen, seed)
-    found = run_em(model, esteps, alpha, max_iter=1, tol=0.0)
-    trouble = [m.trouble for m in found.moments if m.trouble]
-    found.converged = not trouble
-    found.message = trouble[0] if trouble else "hyperparameters given, nothing learned"
+    with backend.few_blas_threads(_largest_matrix(model)):
+        esteps = make_esteps(model, chosen, seed)
+        found = run_em(model, esteps, alpha, max_iter=1, tol=0.0)
+        trouble = [m.trouble for m in found.moments if m.trouble]
+        found.converged = not trouble
+        found.message = trouble[0] if trouble else "hyperparameters given, nothing learned"
+        post = _posterior(model, esteps, found, chosen, joint)
     if trouble:
         warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
-    return _posterior(model, esteps, found, chosen, joint)
+    return post
+
+
+def _with_estimated_noise(model: Model, method: Method, seed: int) -> tuple[Model, int]:
+    """Return the model with its noise precision found, and the products that took."""
+    estimate = estimate_noise_precision(
+        model, lambda m: make_esteps(m, method, seed), starting_precision(model, method)
+    )
+    return model.with_noise(estimate.noise_precisions), estimate.products
+
+
+def _largest_matrix(model: Model) -> int:
+    """Return the number of entries of the largest Φ, dense or not."""
+    return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
 
 
 def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:

@@ -222,8 +222,8 @@ def test_nothing_given_is_changed():
 # -- when it cannot work -------------------------------------------------------
 
 
-def hard_system(seed, dtype="float32", d=60, smallest=1e-7):
-    """Singular values of Φ from 1 to √smallest: beyond what single precision resolves."""
+def hard_system(seed, dtype="float32", d=60, smallest=1e-4):
+    """Eigenvalues from 1 to ``smallest``: hard for single precision."""
     random = np.random.default_rng(seed)
     left, _ = np.linalg.qr(random.standard_normal((d, d)))
     right, _ = np.linalg.qr(random.standard_normal((d, d)))
@@ -233,26 +233,62 @@ def hard_system(seed, dtype="float32", d=60, smallest=1e-7):
     return ShiftedGram(Dense(phi), 1.0, alpha), wide.T @ wide + smallest * np.eye(d)
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("rtol", [1e-3, 1e-5, 1e-6])
-def test_success_is_claimed_for_the_true_residual_only(seed, rtol):
-    gram, dense = hard_system(seed)
+# Where rounding is about as large as the tolerance: most systems restart from their
+# true residual and then converge, a few cannot.
+EDGE = [(1e-3, 1e-5), (1e-4, 1e-4), (1e-5, 1e-3)]
+
+
+@pytest.fixture
+def restarts(monkeypatch):
+    """Count the restarts from the true residual."""
+    from cofem.linalg.cg_blocks import BlockSolver
+
+    counted = []
+    original = BlockSolver._restarted
+
+    def restarted(self, candidates):
+        out = original(self, candidates)
+        counted.append(int(out.sum()))
+        return out
+
+    monkeypatch.setattr(BlockSolver, "_restarted", restarted)
+    return counted
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("smallest", "rtol"), EDGE)
+def test_success_is_claimed_for_the_true_residual_only(seed, smallest, rtol, restarts):
+    gram, dense = hard_system(seed, smallest=smallest)
     rhs = draw(np.random.default_rng(seed), (6, 60), "float32")
     found = solve(gram, rhs, rtol=rtol, max_steps=5000)
+    assert sum(restarts) > 0
+    assert found.converged.any()
     r = rhs.astype(float) - found.x.astype(float) @ dense.T
     true = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
     # What the solver itself cannot see: rounding in its own evaluation of b − Ax.
     unseen = 8 * eps("float32") * np.linalg.norm(found.x, axis=1) / np.linalg.norm(rhs, axis=1)
     assert (true[found.converged] <= rtol + unseen[found.converged]).all()
-    assert (found.status != Status.NOT_POSITIVE).all()
+    # In the solver's own arithmetic; it does not look where drift is a tenth of rtol.
+    r = (rhs - gram.product(found.x)).astype(float)
+    own = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
+    assert (own[found.converged] <= 1.1 * rtol).all()
+    others = found.status[~found.converged]
+    assert (others == Status.STAGNATED).all()
+    assert (true[~found.converged] > 0.8 * rtol).all()
 
 
-def test_stagnation_is_named():
-    gram, _ = hard_system(0)
-    rhs = draw(np.random.default_rng(0), (6, 60), "float32")
-    found = solve(gram, rhs, rtol=1e-7, max_steps=20_000)
-    assert (found.status == Status.STAGNATED).any()
-    assert (found.residual[found.status == Status.STAGNATED] > 1e-7).all()
+@pytest.mark.parametrize("seed", range(3))
+def test_stagnation_is_named(seed):
+    gram, dense = hard_system(seed)
+    rhs = draw(np.random.default_rng(seed), (6, 60), "float32")
+    found = solve(gram, rhs, rtol=1e-6, max_steps=5000)
+    assert (found.status == Status.STAGNATED).all()
+    assert (found.residual > 1e-6).all()
+    r = rhs - found.x.astype(float) @ dense.T
+    true = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
+    # The residual told is the true one, to the rounding of its evaluation, and small.
+    np.testing.assert_allclose(found.residual, true, rtol=0.5)
+    assert (true < 1e-3).all()
     assert "precision" in Status.STAGNATED.message
 
 
@@ -318,17 +354,17 @@ def test_a_view_of_the_input_as_output_does_no_harm():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_coefficients_are_those_of_one_lanczos_process(seed):
+def test_coefficients_are_those_of_one_lanczos_process(seed, restarts):
     # After a restart from the true residual another process begins; its coefficients
     # do not belong to the quadrature of the first.
     gram, dense = hard_system(seed)
     rhs = draw(np.random.default_rng(seed), (5, 60), "float32")
-    found = solve(gram, rhs, rtol=1e-6, max_steps=3000, keep_coefficients=True)
+    found = solve(gram, rhs, rtol=1e-4, max_steps=3000, keep_coefficients=True)
+    assert sum(restarts) > 0
     values, vectors = np.linalg.eigh(dense)
     for q in range(5):
         exact = ((vectors.T @ rhs[q]) ** 2 * np.log(values)).sum() / (rhs[q] @ rhs[q])
-        # log λ runs from −15 to 0; single precision blurs the smallest eigenvalues.
-        assert log_quadratic_form(found.coefficients[q]) == pytest.approx(exact, abs=0.15)
+        assert log_quadratic_form(found.coefficients[q]) == pytest.approx(exact, abs=0.02)
 
 
 # -- balance -------------------------------------------------------------------

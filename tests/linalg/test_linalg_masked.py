@@ -126,7 +126,7 @@ def test_max_steps_is_named(convert):
     assert theirs.status[0] == Status.MAX_STEPS
 
 
-def hard(seed, convert, smallest=1e-7, d=60):
+def hard(seed, convert, smallest=1e-4, d=60):
     random = np.random.default_rng(seed)
     left, _ = np.linalg.qr(random.standard_normal((d, d)))
     right, _ = np.linalg.qr(random.standard_normal((d, d)))
@@ -142,8 +142,9 @@ def true_residual(dense, x, rhs):
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("rtol", [1e-3, 1e-5])
-@pytest.mark.parametrize("max_steps", [40, 120, 500])
+@pytest.mark.parametrize(
+    ("rtol", "max_steps"), [(1e-3, 170), (1e-4, 200), (1e-5, 240), (1e-4, 500), (1e-5, 900)]
+)
 def test_success_is_claimed_for_the_true_residual_only(convert, seed, rtol, max_steps):
     gram, dense = hard(seed, convert)
     rhs = draw(np.random.default_rng(seed), (6, 60), "float32")
@@ -155,6 +156,12 @@ def test_success_is_claimed_for_the_true_residual_only(convert, seed, rtol, max_
     claimed = found.converged
     assert (true_residual(dense, x, rhs)[claimed] <= (tolerance + unseen)[claimed]).all()
     assert not claimed[0]
+    if max_steps == 500:
+        assert claimed[1:].any()
+    # In the solver's own arithmetic, by the products it uses: no allowance for rounding.
+    r = backend.to_numpy(convert(rhs) - gram.product(found.x)).astype(float)
+    own = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
+    assert (own[claimed] <= tolerance[claimed] * (1 + 1e-3)).all()
 
 
 @pytest.mark.parametrize("seed", range(3))
