@@ -36,6 +36,8 @@ def main(arguments):
         return call(python, "-c", "from cofem.cli import main; main()", "demo", *rest)
     if command == "test":
         python = environment(extras=("test", "lint"))
+        # The matrices of the tests are small: BLAS threads would only wait for each other.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return call(python, "-m", "pytest", *rest, where=ROOT)
     if command == "lint" and not rest:
         python = environment(extras=("test", "lint"))

@@ -424,4 +424,6 @@ def few_blas_threads(entries: int) -> contextlib.AbstractContextManager[Any]:
     """
     if entries > 1 << 19:
         return contextlib.nullcontext()
-    return threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+    limited: contextlib.AbstractContextManager[Any]
+    limited = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+    return limited

@@ -104,10 +104,7 @@ def fit(
     chosen = _method(method, tasks)
     tie = validation.tie_from(groups, coupling, tasks[0].operator.shape[1])
     model = Model(tasks, tie, bool(nonnegative))
-    if model.nonnegative and backend.is_complex(model.like):
-        raise ValueError(
-            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
-        )
+    _refuse_nonnegative_complex(model)
     with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
         searched = 0
         if noise_precision is None:
@@ -117,7 +114,8 @@ def fit(
         found = run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=watch)
         found.history["products"] = [p + searched for p in found.history["products"]]
         post = _posterior(model, esteps, found, chosen, joint)
-    if not found.converged and tol > 0:
+    troubled = any(m.trouble for m in found.moments)
+    if troubled or (not found.converged and tol > 0):
         warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
     return post
 
@@ -157,6 +155,7 @@ def posterior(
     seed = validation.whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
+    _refuse_nonnegative_complex(model)
     alpha = validation.prior_precision(precision, model.n_unknowns, model.like)
     chosen = _method(method, tasks)
     with backend.few_blas_threads(_largest_matrix(model)):
@@ -177,6 +176,13 @@ def _with_estimated_noise(model: Model, method: Method, seed: int) -> tuple[Mode
         model, lambda m: make_esteps(m, method, seed), starting_precision(model, method)
     )
     return model.with_noise(estimate.noise_precisions), estimate.products
+
+
+def _refuse_nonnegative_complex(model: Model) -> None:
+    if model.nonnegative and backend.is_complex(model.like):
+        raise ValueError(
+            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
+        )
 
 
 def _largest_matrix(model: Model) -> int:

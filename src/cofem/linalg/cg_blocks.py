@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg import kernels
+from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.systems import ShiftedGram
 
 
@@ -76,21 +76,25 @@ class BlockSolver:
         if not (g.flags.c_contiguous and g.flags.writeable) or np.may_share_memory(g, self.p):
             g = np.array(g, order="C")  # it is about to be changed in place
         curvature = kernels.curvature(self.p, g, self.matrix.diagonal)
-        positive = curvature > 0  # False for NaN too
+        # False for NaN too. A solved system, which the joint rule keeps, has no direction.
+        positive = (curvature > 0) | (self.rho == 0)
         if not np.all(positive):
             self.status[self.active[~positive]] = Status.NOT_POSITIVE
             self._keep_only(positive)
             g, curvature = g[positive], curvature[positive]
-        step = self.unit / curvature
+        moving = self.rho > 0
+        step = np.divide(self.unit, curvature, where=moving, out=np.zeros_like(curvature))
         rho = kernels.descend(self.x, self.r, self.p, g, step, self.inverse)
-        length = step * self.unit / self.rho  # γ of the textbook, for P itself
-        ratio = rho / self.rho
+        before = np.where(moving, self.rho, 1.0)
+        length = step * self.unit / before  # γ of the textbook, for P itself
+        ratio = rho / before
         self.rho = rho
         going_on = rho > 0  # an exact solution has no next direction
         factor = np.divide(self.unit, rho, where=going_on, out=np.zeros_like(rho))
         kernels.turn(self.p, self.r, factor, self.inverse)
         self.steps[self.active] += 1
-        self.largest[self.active] = np.maximum(self.largest[self.active], 1 / length)
+        seen = np.divide(1.0, length, where=moving, out=np.zeros_like(length))
+        self.largest[self.active] = np.maximum(self.largest[self.active], seen)
         if self.keep:
             for row, a, b in zip(self.active, length, ratio, strict=True):
                 self.coefficients[row][0].append(float(a))
