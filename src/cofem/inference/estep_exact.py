@@ -5,19 +5,22 @@ These are the oracles of everything else, and the fastest way at small sizes.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Task
 from cofem.inference.moments import Moments, Report, log_evidence
 
 
-class _ExactReport:
+class _ExactReport(ABC):
     """Nothing is left to estimate: the moments are the report."""
 
     task: Task
 
+    @abstractmethod
     def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
-        raise NotImplementedError
+        """Return the exact moments."""
 
     def report(self, alpha: Array, moments: Moments) -> Report:
         """Return the exact variances with zero error."""
