@@ -48,7 +48,8 @@ def run(quick: bool) -> Result:
         [
             "30 iterations (6 for the dense matrix) and the reporting step, β given. The floor "
             "replays every product of the fit bare: the same batches, shared by as many "
-            "threads, a solve beginning when the one before it has ended. Best of several runs, in turns.",
+            "threads, a solve beginning when the one before it has ended. Best of several runs, "
+            "in turns.",
             "Waiting: the share of the replay in which a thread had nothing left to do while "
             "another still worked on the same solve. It is part of the floor.",
             "Subnormal: numbers below the normal range in α and the mean of all iterations and in "

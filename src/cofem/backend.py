@@ -389,7 +389,13 @@ def inverse_cholesky(matrix: Array) -> Array:
     if is_numpy(matrix):
         from scipy.linalg import cholesky, lapack
 
-        factor = cholesky(matrix, lower=True, check_finite=False)
+        try:
+            factor = cholesky(matrix, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:
+            raise ValueError(
+                f"the posterior's precision is not positive definite in {matrix.dtype}: "
+                "noise_precision is too large beside the prior's precision"
+            ) from None
         (invert,) = lapack.get_lapack_funcs(("trtri",), (factor,))
         inverse, info = invert(factor, lower=1, overwrite_c=1)
         if info:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -12,19 +13,16 @@ import numpy as np
 
 from cofem import backend, validation
 from cofem.backend import Array
+from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
 from cofem.inference.loop import Callback, LoopResult, run_em
-from cofem.inference.methods import EM, CoFEM, Method, Woodbury, choose_method
+from cofem.inference.methods import EM, CoFEM, Method, choose_method
 from cofem.inference.model import Model, Task, initial_precision
 from cofem.inference.moments import EStep, Report
 from cofem.inference.noise import estimate_noise_precision
 from cofem.operators import Dense, Sparse
 from cofem.posterior import Posterior
-
-
-class ConvergenceWarning(UserWarning):
-    """A fit ended before its mean had settled; the message says what to do."""
 
 
 def fit(
@@ -37,11 +35,13 @@ def fit(
     real: bool = False,
     groups: Any = None,
     coupling: Any = None,
+    sparsifier: Any = None,
     max_iter: int = 100,
     tol: float = 1e-4,
     seed: int = 0,
     callback: Callback | None = None,
     progress: bool = False,
+    checkpoint: Any = None,
 ) -> Posterior:
     """Fit a sparse z in y = Φz + noise and return its whole posterior.
 
@@ -66,6 +66,8 @@ def fit(
         Coordinates with equal labels share one prior precision.
     coupling : operator (D, D), optional
         Averages second moments over a neighbourhood before each M-step.
+    sparsifier, checkpoint
+        Not available yet: anything but None is refused.
     max_iter : int
         The most E-steps.
     tol : float
@@ -97,6 +99,12 @@ def fit(
     >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
     True
     """
+    for name, value in (("sparsifier", sparsifier), ("checkpoint", checkpoint)):
+        if value is not None:
+            raise NotImplementedError(f"{name} is not available in this version")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function, got {type(callback).__name__}")
+    began = time.perf_counter()
     max_iter = validation.whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
     seed = validation.whole_number("seed", seed, least=0)
@@ -111,12 +119,14 @@ def fit(
             model, searched = _with_estimated_noise(model, chosen, seed)
         esteps = make_esteps(model, chosen, seed)
         alpha = starting_precision(model, chosen)
+        before = time.perf_counter() - began
         found = run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=watch)
         found.history["products"] = [p + searched for p in found.history["products"]]
+        found.history["seconds"] = [s + before for s in found.history["seconds"]]
         post = _posterior(model, esteps, found, chosen, joint)
-    troubled = any(m.trouble for m in found.moments)
-    if troubled or (not found.converged and tol > 0):
-        warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
+        found.history["seconds"][-1] = time.perf_counter() - began
+    if post.message in found.troubles or (not post.converged and tol > 0 and not found.stopped):
+        warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
 
 
@@ -161,12 +171,10 @@ def posterior(
     with backend.few_blas_threads(_largest_matrix(model)):
         esteps = make_esteps(model, chosen, seed)
         found = run_em(model, esteps, alpha, max_iter=1, tol=0.0)
-        trouble = [m.trouble for m in found.moments if m.trouble]
-        found.converged = not trouble
-        found.message = trouble[0] if trouble else "hyperparameters given, nothing learned"
+        found.converged, found.message = True, "hyperparameters given, nothing learned"
         post = _posterior(model, esteps, found, chosen, joint)
-    if trouble:
-        warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
+    if not post.converged:
+        warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
 
 
@@ -196,7 +204,7 @@ def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
     steps: list[EStep] = []
     for i, task in enumerate(model.tasks):
         if isinstance(method, CoFEM):
-            steps.append(CovarianceFreeEStep(task, method, like, seed + 7919 * i))
+            steps.append(CovarianceFreeEStep(task, method, like, seed, stream=i))
         elif isinstance(method, EM):
             steps.append(CholeskyEStep(task, like))
         else:
@@ -244,6 +252,9 @@ def _posterior(
         estep.report(found.alpha, m) for estep, m in zip(esteps, found.moments, strict=True)
     ]
     _add_report(found.history, reports)
+    found.troubles += [r.trouble for r in reports if r.trouble]
+    if found.troubles:
+        found.converged, found.message = False, found.troubles[0]
 
     def shaped(arrays: list[Array]) -> Array:
         return xp.stack(arrays) if joint else arrays[0]
@@ -274,4 +285,4 @@ def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> N
     history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)
 
 
-__all__ = ["ConvergenceWarning", "Woodbury", "fit", "posterior"]
+__all__ = ["ConvergenceWarning", "fit", "posterior"]

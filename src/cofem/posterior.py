@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import operator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,10 +20,10 @@ from cofem.inference.rectified import (
     rectified_quantile,
 )
 from cofem.inference.sampling import deviations, variance_of_map
-from cofem.operators import as_operator
+from cofem.operators import LinearOperator, as_operator, check_adjoint
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Posterior:
     """N(μ, Σ) of z given y, or its rectified form if z ≥ 0, and how it was found.
 
@@ -144,13 +145,15 @@ class Posterior:
             raise ValueError(f"n must be at least 1, got {n}")
         if seed is None:
             seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+        if not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
         if self.nonnegative:
             shape = (n, *self.gaussian_mean.shape)
             u = backend.Random(seed).uniform(shape, self.gaussian_mean)
             return rectified_quantile(self.gaussian_mean, self.gaussian_variance, u)
         xp = backend.namespace(self.gaussian_mean)
         draws = [
-            deviations(task, self.precision, n, seed=seed + i, like=self.gaussian_mean)
+            deviations(task, self.precision, n, seed=seed, stream=i, like=self.gaussian_mean)
             for i, task in enumerate(self._tasks("sample"))
         ]
         moved = draws[0] if self.gaussian_mean.ndim == 1 else xp.stack(draws, axis=1)
@@ -164,23 +167,29 @@ class Posterior:
         Exact (to the solver's tolerance) for up to 256 rows or 1024 unknowns;
         otherwise from ``n_samples`` draws, with a relative error of √(2/n_samples).
         """
-        op = as_operator(linear_map, "linear_map")
         task = self._single("variance_of")
-        if op.shape[1] != task.operator.shape[1]:
-            raise ValueError(
-                f"linear_map must have {task.operator.shape[1]} columns, got shape {op.shape}"
-            )
+        op = self._map(linear_map, "linear_map", task)
         return variance_of_map(
             task, self.precision, op, like=self.gaussian_mean, n_samples=n_samples, seed=seed
         )
 
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
         """Return mean and standard deviation of ``phi_new`` z, with the noise unless told."""
-        op = as_operator(phi_new, "phi_new")
+        op = self._map(phi_new, "phi_new", self._single("predict"))
         variance = self.variance_of(op)
         if noise:
             variance = variance + 1 / self.noise_precision
         return op.forward(self.mean), backend.namespace(variance).sqrt(variance)
+
+    def _map(self, given: Any, name: str, task: Task) -> LinearOperator:
+        op = as_operator(given, name)
+        if op.shape[1] != task.operator.shape[1]:
+            raise ValueError(
+                f"{name} must have {task.operator.shape[1]} columns, got shape {op.shape}"
+            )
+        if not op.trusted:
+            check_adjoint(op, self.gaussian_mean, name=name)
+        return op
 
     def _single(self, call: str) -> Task:
         tasks = self._tasks(call)
@@ -223,5 +232,5 @@ class Posterior:
 
 
 def _check_level(level: Any) -> None:
-    if not (isinstance(level, (int, float)) and 0 < level < 1):
+    if not (isinstance(level, numbers.Real) and 0 < float(level) < 1):
         raise ValueError(f"level must be between 0 and 1, got {level!r}")

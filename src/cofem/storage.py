@@ -82,7 +82,7 @@ def load(path: Any, phi: Any = None) -> Posterior:
             raise ValueError(f"{path} has format {about.get('format')!r}, expected {FORMAT!r}")
         arrays: dict[str, Any] = {n: stored[n] for n in stored.files if n != "about"}
     history = {
-        name.removeprefix("history_"): values.tolist()
+        name.removeprefix("history_"): _column(name, values)
         for name, values in arrays.items()
         if name.startswith("history_")
     }
@@ -116,6 +116,8 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
     if real:  # the data were saved in their stacked real form
         operators = [Realified(op) for op in operators]
     data = [arrays[f"y_{i}"] for i in range(sum(name.startswith("y_") for name in arrays))]
+    if not data:
+        raise ValueError("phi: the file holds no data to go with it (it was saved without phi)")
     if len(operators) == 1:
         operators = operators * len(data)
     if len(operators) != len(data):
@@ -127,6 +129,12 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
                 f"phi must have shape ({len(y)}, {arrays['precision'].shape[0]}), got {op.shape}"
             )
     return tuple(Task(op, y, float(b)) for op, y, b in zip(operators, data, beta, strict=True))
+
+
+def _column(name: str, values: np.ndarray) -> list[float]:
+    """Return a column of the history; counts are whole numbers again."""
+    counts = name.removeprefix("history_") in ("iteration", "cg_steps", "products")
+    return [int(v) for v in values] if counts else values.tolist()
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:

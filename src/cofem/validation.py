@@ -76,6 +76,8 @@ def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
         operators = [as_operator(p, f"phi[{i}]") for i, p in enumerate(phi)]
         return operators, [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
     op = as_operator(phi)
+    if backend.is_array(y) and tuple(y.shape) == (op.shape[0], 1) and op.shape[0] > 1:
+        raise ValueError(f"y is a column of shape {tuple(y.shape)}; pass y[:, 0]")
     if backend.is_array(y) and y.ndim == 2:
         rows = numbers(y, "y", 2)
         return [op] * rows.shape[0], [rows[i, :] for i in range(rows.shape[0])], True
@@ -94,6 +96,8 @@ def _is_vector(x: Any) -> bool:
 
 
 def _vector(y: Any, name: str) -> Array:
+    if y is None or isinstance(y, (str, bytes, dict)):
+        raise TypeError(f"{name} must be an array of numbers, got {type(y).__name__}")
     if not backend.is_array(y):
         try:
             y = np.asarray(y)
@@ -146,6 +150,8 @@ def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
             raise ValueError(
                 f"coupling must have shape ({n_unknowns}, {n_unknowns}), got {coupling.shape}"
             )
+        if coupling.is_complex:
+            raise ValueError("coupling must be real and non-negative; it is complex")
     return Tie(labels, coupling)
 
 

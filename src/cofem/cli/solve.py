@@ -42,8 +42,8 @@ def solve(
         float | None,
         typer.Option(
             metavar="B",
-            help="1/σ² of the noise. Without it, it is chosen by how well held-out "
-            "measurements are predicted.",
+            help="1/σ² of the noise. Without it, it is estimated from the data by "
+            "generalised cross-validation.",
         ),
     ] = None,
     nonnegative: Annotated[

@@ -30,24 +30,29 @@ class CovarianceFreeEStep:
     options : CoFEM
     like : array
         Library, device and dtype of z.
-    seed : int
-        With the iteration it decides every probe.
+    seed, stream : int
+        With the iteration they decide every probe; each task has its own stream.
     """
 
-    def __init__(self, task: Task, options: CoFEM, like: Array, seed: int) -> None:
-        self.task, self.options, self._like, self._seed = task, options, like, seed
+    def __init__(
+        self, task: Task, options: CoFEM, like: Array, seed: int, stream: int = 0
+    ) -> None:
+        self.task, self.options, self._like = task, options, like
+        self._seed = (seed, stream)
         xp = backend.namespace(like)
         operator, beta = task.operator, task.noise_precision
         self._precision = float(xp.finfo(like.dtype).eps)
         self._norms = operator.column_norms_squared(like)
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
         self._rhs = beta * xp.astype(operator.adjoint(task.y), like.dtype)
+        self._set_up = 1
         if operator.exact_column_norms:
             self._ceiling = beta * self._norms
         else:
             # Σ_jj ≥ 1/A_jj needs a true bound on ‖φ_j‖², not an estimate.
-            self._ceiling = xp.ones_like(self._norms) * (1.05 * beta * norm_squared(operator, like))
-        self._set_up = 1 if operator.exact_column_norms else 65
+            bound = 1.05 * norm_squared(operator, like)
+            self._ceiling = xp.ones_like(self._norms) * (beta * bound)
+            self._set_up += 64 + 60  # the norms by probes and the bound by iteration
 
     # -- learning --------------------------------------------------------------
 
@@ -96,7 +101,7 @@ class CovarianceFreeEStep:
             freedom=freedom,
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
-            trouble=_trouble(mean_status),
+            trouble=_trouble(mean_status, "mean"),
         )
 
     def _mean_only(self, matrix: ShiftedGram, system: ExtraSystems) -> Moments:
@@ -115,7 +120,7 @@ class CovarianceFreeEStep:
             variance=None,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + self._spend_set_up(),
-            trouble=_trouble(found.status),
+            trouble=_trouble(found.status, "mean"),
         )
 
     # -- reporting -------------------------------------------------------------
@@ -147,13 +152,13 @@ class CovarianceFreeEStep:
             keep_coefficients=True,
         )
         _refuse_indefinite(found.status)
-        variance, spread = found.diagonal / scale, found.variance / scale**2
+        variance, spread = found.diagonal / scale, xp.sqrt(found.variance) / scale
         if options.shrinkage:
             variance, error = shrink_report(
                 variance, spread, found.n_probes, alpha, self._norms, beta
             )
         else:
-            error = xp.sqrt(spread / found.n_probes)
+            error = spread / math.sqrt(found.n_probes)
         variance = xp.minimum(xp.maximum(variance, 1 / (alpha + self._ceiling)), 1 / alpha)
         log_scale = float(xp.sum(xp.log(xp.astype(scale, xp.float64))))
         log_det, log_det_error = log_determinant(
@@ -167,6 +172,7 @@ class CovarianceFreeEStep:
             log_evidence_error=halves * log_det_error,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + 1,
+            trouble=_trouble(found.status, "variances"),
         )
 
     # -- small things ----------------------------------------------------------
@@ -192,9 +198,9 @@ def _probe_maker(law: str | ProbeMaker) -> ProbeMaker:
     return {"rademacher": rademacher, "gaussian": _gaussian}[law]
 
 
-def _seed(seed: int, iteration: int) -> int:
+def _seed(seed: tuple[int, int], iteration: int) -> int:
     """Return one seed per iteration; −1 is the reporting step's."""
-    words = np.random.SeedSequence([seed, iteration + 1]).generate_state(1, np.uint64)
+    words = np.random.SeedSequence([*seed, iteration + 1]).generate_state(1, np.uint64)
     return int(words[0])
 
 
@@ -203,6 +209,6 @@ def _refuse_indefinite(*statuses: np.ndarray) -> None:
         raise ValueError(f"phi: {Status.NOT_POSITIVE.message}")
 
 
-def _trouble(status: np.ndarray) -> str:
+def _trouble(status: np.ndarray, what: str) -> str:
     worst = Status(int(status.max()))
-    return "" if worst in (Status.CONVERGED, Status.STAGNATED) else f"mean: {worst.message}"
+    return "" if worst in (Status.CONVERGED, Status.STAGNATED) else f"{what}: {worst.message}"

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Model
@@ -46,6 +48,8 @@ class LoopResult:
     converged: bool
     message: str
     history: dict[str, list[float]] = field(default_factory=empty_history)
+    troubles: list[str] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def means(self) -> list[Array]:
@@ -61,8 +65,6 @@ def run_em(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
-    starts: Sequence[Array] | None = None,
-    first_iteration: int = 1,
 ) -> LoopResult:
     """Alternate E- and M-steps until the mean settles or ``max_iter`` E-steps are done.
 
@@ -71,13 +73,12 @@ def run_em(
     """
     began = time.perf_counter()
     history = empty_history()
-    previous: list[Array] | None = list(starts) if starts is not None else None
+    previous: list[Array] | None = None
     products = 0
     for count in range(1, max_iter + 1):
-        iteration = first_iteration + count - 1
         moments = [
             estep.moments(
-                alpha, None if previous is None else previous[i], iteration, last=count == max_iter
+                alpha, None if previous is None else previous[i], count, last=count == max_iter
             )
             for i, estep in enumerate(esteps)
         ]
@@ -85,8 +86,8 @@ def run_em(
         change = math.inf if previous is None else _relative_change(means, previous)
         products += sum(m.products for m in moments)
         state = IterationState(
-            iteration=iteration,
-            max_iter=first_iteration + max_iter - 1,
+            iteration=count,
+            max_iter=max_iter,
             change=change,
             cg_steps=max(m.cg_steps for m in moments),
             products=products,
@@ -95,15 +96,20 @@ def run_em(
             precision=alpha,
         )
         _record(history, state, sum(m.log_evidence for m in moments))
-        stop = callback is not None and callback(state) is True
+        answer = callback(state) if callback is not None else None
+        stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
         settled = count > 1 and tol > 0 and change <= tol
         if settled or stop or count == max_iter:
             break
         previous = means
         alpha = update_precision(model, moments)
-    message = _verdict(settled, stop, tol, max_iter, change, moments)
-    trouble = any(m.trouble for m in moments)
-    return LoopResult(alpha, moments, settled and not trouble, message, history)
+    message = _verdict(settled, stop, tol, max_iter, change)
+    troubles = [
+        f"linear systems were not solved to the tolerance ({m.trouble})"
+        for m in moments
+        if m.trouble
+    ]
+    return LoopResult(alpha, moments, settled, message, history, troubles, stop)
 
 
 def _relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
@@ -127,13 +133,7 @@ def _record(history: dict[str, list[float]], state: IterationState, log_evidence
     history["seconds"].append(state.seconds)
 
 
-def _verdict(
-    settled: bool, stopped: bool, tol: float, max_iter: int, change: float,
-    moments: Sequence[Moments],
-) -> str:  # fmt: skip
-    trouble = [m.trouble for m in moments if m.trouble]
-    if trouble:
-        return f"linear systems were not solved to the tolerance ({trouble[0]})"
+def _verdict(settled: bool, stopped: bool, tol: float, max_iter: int, change: float) -> str:
     if settled:
         return f"the mean changes by less than tol={tol:g} per iteration"
     if stopped:

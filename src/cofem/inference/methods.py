@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from cofem.linalg.probes import ProbeMaker
 
@@ -81,7 +85,8 @@ class CoFEM:
         _whole("block", self.block, least=1)
         for field in ("probe_rtol", "mean_rtol", "report_rtol"):
             _between(field, getattr(self, field), 0.0, 1.0)
-        if not (isinstance(self.mean_balance, (int, float)) and self.mean_balance >= 0):
+        balance: Any = self.mean_balance
+        if not (isinstance(balance, numbers.Real) and 0 <= float(balance) < math.inf):
             raise ValueError(f"mean_balance must be zero or positive, got {self.mean_balance!r}")
         _positive_or_none("initial_precision", self.initial_precision)
         if isinstance(self.probes, str) and self.probes not in ("rademacher", "gaussian"):
@@ -175,8 +180,6 @@ def choose_method(method: Any, n_rows: int, n_columns: int, *, dense: bool) -> M
 
 def _cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     """Exact EM where its factorisation costs less than CoFEM's products at that size."""
-    import numpy as np
-
     exact_em = 1.4 * n_columns**3
     exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
     # An iteration multiplies about 120 rows by ΦᴴΦ, at half the speed of the
@@ -203,7 +206,8 @@ def _whole(name: str, value: Any, least: int) -> None:
 
 
 def _between(name: str, value: Any, low: float, high: float) -> None:
-    if not isinstance(value, (int, float)) or not low < value <= high:
+    number = float(value) if isinstance(value, numbers.Real) else math.nan
+    if not (low < number <= high and math.isfinite(number)):
         raise ValueError(
             f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}"
         )

@@ -66,6 +66,10 @@ class Tie:
         """Average (D,) second moments over what shares an α."""
         if self.coupling is not None:
             second_moment = self.coupling.forward(second_moment)
+            if not bool(backend.namespace(second_moment).all(second_moment > 0)):
+                raise ValueError(
+                    "coupling must be non-negative and give every coordinate a positive average"
+                )
         if self.labels is None:
             return second_moment
         return backend.group_means(second_moment, self.labels, self.sizes)
@@ -89,7 +93,7 @@ class Model:
         """An empty array with the library, device and dtype of z."""
         y = self.tasks[0].y
         xp = backend.namespace(y)
-        is_complex = backend.is_complex(y) or any(t.operator.is_complex for t in self.tasks)
+        is_complex = any(backend.is_complex(t.y) or t.operator.is_complex for t in self.tasks)
         dtype = backend.complex_dtype(y.dtype, xp) if is_complex else y.dtype
         return xp.empty((0,), dtype=dtype, device=backend.device_of(y))
 

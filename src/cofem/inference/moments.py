@@ -50,6 +50,7 @@ class Report:
     log_evidence_error: float
     cg_steps: int = 0
     products: int = 0
+    trouble: str = ""
 
 
 class EStep(Protocol):

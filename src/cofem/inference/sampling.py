@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.model import Task
-from cofem.linalg.cg import solve
+from cofem.linalg.cg import Status, solve
 from cofem.linalg.systems import ShiftedGram
 from cofem.operators import LinearOperator
 from cofem.operators.realified import Realified
@@ -27,12 +29,20 @@ def _inverse(task: Task, alpha: Array) -> Callable[[Array], Array]:
     # Made once: for an operator of functions the norms cost products.
     diagonal = beta * task.operator.column_norms_squared(alpha) + alpha
     rtol = max(1e-6, 100 * eps)
-    return lambda rhs: solve(
-        matrix, rhs, preconditioner=diagonal, rtol=rtol, max_steps=20_000
-    ).x
+
+    def inverse(rhs: Array) -> Array:
+        found = solve(matrix, rhs, preconditioner=diagonal, rtol=rtol, max_steps=20_000)
+        worst = Status(int(found.status.max()))
+        if worst in (Status.MAX_STEPS, Status.NOT_POSITIVE):
+            warnings.warn(f"a linear system: {worst.message}", ConvergenceWarning, stacklevel=2)
+        return found.x
+
+    return inverse
 
 
-def deviations(task: Task, alpha: Array, n: int, *, seed: int, like: Array) -> Array:
+def deviations(
+    task: Task, alpha: Array, n: int, *, seed: int, like: Array, stream: int = 0
+) -> Array:
     """Draw n samples of N(0, A⁻¹), shape (n, D).
 
     b = βΦᴴε + √α∘η with ε ~ N(0, I/β), η ~ N(0, I) has covariance A, so A⁻¹b has
@@ -40,7 +50,7 @@ def deviations(task: Task, alpha: Array, n: int, *, seed: int, like: Array) -> A
     """
     xp = backend.namespace(like)
     n_rows, n_columns = task.operator.shape
-    random = backend.Random(seed)
+    random = backend.Random(seed, stream)
     root, inverse = xp.sqrt(alpha), _inverse(task, alpha)
     parts = []
     for first in range(0, n, BLOCK):
@@ -75,7 +85,7 @@ def variance_of_map(
     total = 0.0
     for first in range(0, n_samples, BLOCK):
         size = min(BLOCK, n_samples - first)
-        draws = deviations(task, alpha, size, seed=seed + first, like=like)
+        draws = deviations(task, alpha, size, seed=seed, stream=first, like=like)
         total = total + xp.sum(backend.abs_squared(op.forward(draws)), axis=0)
     return total / n_samples
 

@@ -106,7 +106,7 @@ def shrink_report(
     variance : array (D,)
         Unbiased estimates of Σ_jj.
     spread : array (D,)
-        Sample variance of a single probe's estimate.
+        Standard deviation of a single probe's estimate.
     n_probes, alpha, theta, noise_precision
         As for :func:`shrink`.
 
@@ -117,7 +117,7 @@ def shrink_report(
         and the spread of the true values about the field.
     """
     xp = backend.namespace(alpha)
-    own = xp.sqrt(spread / n_probes)
+    own = spread / math.sqrt(n_probes)
     n = alpha.shape[0]
     used = float(xp.sum(theta * variance))
     if n_probes < 2 or used <= 0:
@@ -132,5 +132,7 @@ def shrink_report(
     weight = min(noise / departure, most) if departure > 0 else most
     combined = weight * field + (1 - weight) * variance
     limited = xp.minimum(xp.maximum(combined, variance - 2 * own), variance + 2 * own)
-    error = xp.sqrt((1 - weight) ** 2 * own**2 + weight * (1 - weight) * noise * field**2)
+    # In relative terms: squares of variances leave the range of single precision.
+    relative = (1 - weight) ** 2 * (own / field) ** 2 + weight * (1 - weight) * noise
+    error = field * xp.sqrt(relative)
     return limited, xp.where(limited == combined, error, own)

@@ -8,9 +8,7 @@ some coordinates cannot hide what is wrong on the others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import numpy as np
 
@@ -21,16 +19,12 @@ from cofem.linalg.cg_masked import solve_masked
 from cofem.linalg.cg_result import CGResult, Status
 from cofem.linalg.systems import ShiftedGram
 
-__all__ = ["CGResult", "Status", "in_threads", "solve"]
-
-_Job = TypeVar("_Job")
-_Result = TypeVar("_Result")
+__all__ = ["CGResult", "Status", "solve"]
 
 
 # Rows are worked in blocks of about this many numbers, so that a block's five
 # arrays live in the cache; each thread takes the next block when it has done one.
 BLOCK = 1 << 16
-AHEAD = 6
 
 
 def solve(
@@ -123,21 +117,11 @@ def solve(
     if height >= n_rows:
         return block(slice(0, n_rows))
     blocks = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
-    return _joined(list(in_threads(block, blocks)))
-
-
-def in_threads(
-    work: Callable[[_Job], _Result], jobs: Sequence[_Job], *, split: bool = True
-) -> Iterator[_Result]:
-    """Do the jobs on the threads that we may use, and hand out results in their order."""
-    threads = min(backend.n_threads(), len(jobs)) if split else 1
+    threads = min(backend.n_threads(), len(blocks))
     if threads == 1:
-        yield from map(work, jobs)
-        return
+        return _joined([block(rows) for rows in blocks])
     with ThreadPoolExecutor(threads) as pool:
-        # A few jobs ahead of the consumer, so that results do not pile up.
-        for first in range(0, len(jobs), AHEAD * threads):
-            yield from pool.map(work, jobs[first : first + AHEAD * threads])
+        return _joined(list(pool.map(block, blocks)))
 
 
 def _joined(parts: list[CGResult]) -> CGResult:

@@ -75,30 +75,29 @@ class BlockSolver:
         self.rows_multiplied += len(self.active)
         if not (g.flags.c_contiguous and g.flags.writeable) or np.may_share_memory(g, self.p):
             g = np.array(g, order="C")  # it is about to be changed in place
-        curvature = kernels.curvature(self.p, g, self.matrix.diagonal)
+        curvature, rho = kernels.advance(
+            self.x, self.r, self.p, g, self.matrix.diagonal, self.inverse, self.unit, self.rho
+        )
         # False for NaN too. A solved system, which the joint rule keeps, has no direction.
         positive = (curvature > 0) | (self.rho == 0)
         if not np.all(positive):
             self.status[self.active[~positive]] = Status.NOT_POSITIVE
             self._keep_only(positive)
-            g, curvature = g[positive], curvature[positive]
-        moving = self.rho > 0
-        step = np.divide(self.unit, curvature, where=moving, out=np.zeros_like(curvature))
-        rho = kernels.descend(self.x, self.r, self.p, g, step, self.inverse)
-        before = np.where(moving, self.rho, 1.0)
-        length = step * self.unit / before  # γ of the textbook, for P itself
-        ratio = rho / before
+            curvature, rho = curvature[positive], rho[positive]
+        if np.all(self.rho > 0):
+            # γ of the textbook, for P itself; a product of small numbers could vanish
+            length = (self.unit / curvature) * (self.unit / self.rho)
+            ratio = rho / self.rho
+            self.largest[self.active] = np.maximum(self.largest[self.active], 1 / length)
+        else:  # only under the joint rule, which uses neither
+            length = ratio = np.zeros_like(rho)
         self.rho = rho
-        going_on = rho > 0  # an exact solution has no next direction
-        factor = np.divide(self.unit, rho, where=going_on, out=np.zeros_like(rho))
-        kernels.turn(self.p, self.r, factor, self.inverse)
         self.steps[self.active] += 1
-        seen = np.divide(1.0, length, where=moving, out=np.zeros_like(length))
-        self.largest[self.active] = np.maximum(self.largest[self.active], seen)
         if self.keep:
             for row, a, b in zip(self.active, length, ratio, strict=True):
-                self.coefficients[row][0].append(float(a))
-                self.coefficients[row][1].append(float(b))
+                if np.isinf(self.best_true[row]):  # after a restart it is another process
+                    self.coefficients[row][0].append(float(a))
+                    self.coefficients[row][1].append(float(b))
 
     # -- who is done -----------------------------------------------------------
 

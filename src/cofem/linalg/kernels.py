@@ -19,10 +19,17 @@ from cofem import backend
 from cofem.backend import Array
 
 # Sums may be reordered, which vectorises them; NaN and Inf keep their meaning.
-_compiled = numba.njit(nogil=True, cache=True, fastmath={"reassoc", "contract", "nsz", "arcp"})
+_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
-@_compiled  # type: ignore[untyped-decorator]
+def _compiled(function: Any) -> Any:
+    try:
+        return numba.njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # nowhere to keep the compiled code: compile in every process
+        return numba.njit(**_OPTIONS)(function)
+
+
+@_compiled
 def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Σ_j weight_j |r_j|² of every row."""
     out = np.zeros(r.shape[0])
@@ -35,7 +42,7 @@ def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-@_compiled  # type: ignore[untyped-decorator]
+@_compiled
 def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
     out = np.zeros(p.shape[0])
@@ -49,7 +56,7 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     return out
 
 
-@_compiled  # type: ignore[untyped-decorator]
+@_compiled
 def descend(
     x: np.ndarray,
     r: np.ndarray,
@@ -72,13 +79,43 @@ def descend(
     return out
 
 
-@_compiled  # type: ignore[untyped-decorator]
+@_compiled
 def turn(p: np.ndarray, r: np.ndarray, factor: np.ndarray, inverse: np.ndarray) -> None:
     """P += factor M⁻¹R in place."""
     for q in range(p.shape[0]):
         multiple = factor[q]
         for j in range(p.shape[1]):
             p[q, j] += multiple * (inverse[j] * r[q, j])
+
+
+@_compiled
+def advance(
+    x: np.ndarray,
+    r: np.ndarray,
+    p: np.ndarray,
+    g: np.ndarray,
+    diagonal: np.ndarray,
+    inverse: np.ndarray,
+    unit: np.ndarray,
+    rho: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take one CG step in place; return ⟨p̃, A p̃⟩ and the new rᴴM⁻¹r of every row.
+
+    One call, so that Python's lock is taken once a step. Rows without positive
+    curvature, NaN included, and rows that are solved stay as they are.
+    """
+    curved = curvature(p, g, diagonal)
+    step = np.zeros_like(curved)
+    for q in range(len(step)):
+        if curved[q] > 0 and rho[q] > 0:
+            step[q] = unit[q] / curved[q]
+    rho_new = descend(x, r, p, g, step, inverse)
+    factor = np.zeros_like(curved)
+    for q in range(len(step)):
+        if step[q] > 0 and rho_new[q] > 0:
+            factor[q] = unit[q] / rho_new[q]
+    turn(p, r, factor, inverse)
+    return curved, rho_new
 
 
 class ArrayKernels:

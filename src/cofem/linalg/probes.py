@@ -11,15 +11,14 @@ the probe is scaled with decides which coordinates come out well:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from operator import add
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.cg import BLOCK, in_threads, solve
+from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import CGResult, Coefficients
 from cofem.linalg.systems import ShiftedGram
 
@@ -133,21 +132,16 @@ def estimate_diagonal(
     >>> found.diagonal
     array([0.5, 0.2])
     """
-    splits = backend.is_numpy(like) and matrix.splits_rows and not joint
-    # Where rows are independent each thread takes a small block from drawing the
-    # probes to summing their part; the extra systems, the longest, are the first block.
-    height = min(block, max(1, BLOCK // scaling.shape[0])) if splits else block
-    jobs = [
-        (index, min(height, n_probes - first), extra if index == 0 else None)
-        for index, first in enumerate(range(0, n_probes, height))
-    ]
-    if splits and extra is not None and extra.rhs.shape[0] + jobs[0][1] > height:
-        jobs = [(-1, 0, extra), *((index, size, None) for index, size, _ in jobs)]
-
-    def work(job: tuple[int, int, ExtraSystems | None]) -> _Part:
-        index, size, beside = job
-        p = probes(size, scaling.shape[0], like, _block_seed(seed, index)) if size else None
-        batch = _batch(None if p is None else p * scaling, beside, rtol)
+    xp = backend.namespace(like)
+    n_columns = scaling.shape[0]
+    total = weight = squares = cross = fourth = 0.0
+    modulus_one = probes is rademacher
+    coefficients: list[Coefficients] = []
+    steps, status, rows = [], [], 0
+    beside: CGResult | None = None
+    for index, first in enumerate(range(0, n_probes, block)):
+        p = probes(min(block, n_probes - first), n_columns, like, _block_seed(seed, index))
+        batch = _with_extra(p * scaling, extra if index == 0 else None, rtol)
         found = solve(
             matrix,
             batch.rhs,
@@ -159,77 +153,44 @@ def estimate_diagonal(
             joint=joint,
             keep_coefficients=keep_coefficients,
         )
-        return _part(found, p, scaling, beside, modulus_one=probes is rademacher)
-
-    return _summed(in_threads(work, jobs, split=splits), n_probes, probes is rademacher)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """What one block adds: its sums over probes, and the solver's account of it."""
-
-    sums: tuple[Array, ...] | None
-    found: CGResult
-    n_extra: int
-
-
-def _part(
-    found: CGResult, p: Array | None, scaling: Array, extra: ExtraSystems | None,
-    *, modulus_one: bool,
-) -> _Part:  # fmt: skip
-    n_extra = 0 if extra is None else extra.rhs.shape[0]
-    if p is None:
-        return _Part(None, found, n_extra)
-    xp = backend.namespace(p)
-    one = backend.real(backend.conj(p) * found.x[n_extra:, :]) * scaling
-    sums: tuple[Array, ...] = (xp.sum(one, axis=0), xp.sum(one * one, axis=0))
+        skip = 0
+        if extra is not None and index == 0:
+            beside, skip = found, extra.rhs.shape[0]
+        one = backend.real(backend.conj(p) * found.x[skip:, :]) * scaling
+        total = total + xp.sum(one, axis=0)
+        squares = squares + xp.sum(one * one, axis=0)
+        if modulus_one:
+            weight = weight + p.shape[0]
+        else:
+            size = backend.abs_squared(p)
+            weight = weight + xp.sum(size, axis=0)
+            cross = cross + xp.sum(one * size, axis=0)
+            fourth = fourth + xp.sum(size * size, axis=0)
+        coefficients += found.coefficients[skip:]
+        steps.append(found.steps[skip:])
+        status.append(found.status[skip:])
+        rows += found.rows
     if not modulus_one:
-        size = backend.abs_squared(p)
-        sums += (
-            xp.sum(size, axis=0),
-            xp.sum(one * size, axis=0),
-            xp.sum(size * size, axis=0),
-        )
-    # Solutions of the probes are not needed any more: let their memory go.
-    extra_rows = found.x[:n_extra, :]
-    return _Part(sums, replace(found, x=extra_rows), n_extra)
-
-
-def _summed(parts: Iterable[_Part], n_probes: int, modulus_one: bool) -> DiagonalEstimate:
-    sums: tuple[Array, ...] | None = None
-    coefficients: list[Coefficients] = []
-    steps, status, rows = [], [], 0
-    beside: CGResult | None = None
-    for part in parts:  # in the order of the blocks, whichever thread was first
-        if part.sums is not None:
-            sums = part.sums if sums is None else tuple(map(add, sums, part.sums))
-        if part.n_extra:
-            beside = part.found
-        coefficients += part.found.coefficients[part.n_extra :]
-        steps.append(part.found.steps[part.n_extra :])
-        status.append(part.found.status[part.n_extra :])
-        rows += part.found.rows
-    assert sums is not None
-    xp = backend.namespace(sums[0])
+        # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.
+        weight = xp.where(weight > 0, weight, xp.ones_like(weight))
+    diagonal = total / weight
     if modulus_one:
-        diagonal = sums[0] / n_probes
-        spread = sums[1] / n_probes - diagonal**2
+        spread = squares / n_probes - diagonal**2
     else:
-        total, squares, weight, cross, fourth = sums
-        diagonal = total / weight
         # A ratio's error is that of p̄∘x − diagonal∘|p|², over the mean |p|².
         departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
         spread = departure * n_probes / weight**2
-    n_extra = 0 if beside is None else beside.x.shape[0]
+    spread = xp.clip(spread, min=0.0)
+    n_extra = 0 if extra is None else extra.rhs.shape[0]
     return DiagonalEstimate(
         diagonal=diagonal,
-        variance=xp.clip(spread, min=0.0) * (n_probes / max(n_probes - 1, 1)),
+        variance=spread * (n_probes / max(n_probes - 1, 1)),
         n_probes=n_probes,
         coefficients=coefficients,
         steps=np.concatenate(steps),
         status=np.concatenate(status),
         rows=rows,
-        extra=None if beside is None else beside.x,
+        extra=None if beside is None else beside.x[:n_extra, :],
         extra_steps=None if beside is None else beside.steps[:n_extra],
         extra_status=None if beside is None else beside.status[:n_extra],
     )
@@ -243,12 +204,10 @@ class _Batch:
     balance: float | np.ndarray = 0.0
 
 
-def _batch(rhs: Array | None, extra: ExtraSystems | None, rtol: float) -> _Batch:
-    """Put the extra systems before the probes'."""
+def _with_extra(rhs: Array, extra: ExtraSystems | None, rtol: float) -> _Batch:
+    """Put the extra systems first: they are the longest, so a thread begins with them."""
     if extra is None:
         return _Batch(rhs, None, rtol)
-    if rhs is None:
-        return _Batch(extra.rhs, extra.start, extra.rtol, extra.balance)
     xp = backend.namespace(rhs)
     n_extra, n_probes = extra.rhs.shape[0], rhs.shape[0]
     start = None
@@ -260,4 +219,4 @@ def _batch(rhs: Array | None, extra: ExtraSystems | None, rtol: float) -> _Batch
 
 
 def _block_seed(seed: int, index: int) -> int:
-    return int(np.random.SeedSequence([seed, index + 1]).generate_state(1, np.uint64)[0])
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)[0])

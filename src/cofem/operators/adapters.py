@@ -113,6 +113,7 @@ class Functions(LinearOperator):
     """
 
     trusted = False
+    splits_rows = False  # other people's code need not be safe in threads
 
     def __init__(
         self,

@@ -91,7 +91,8 @@ class LinearOperator(ABC):
         # Asked for in several places, and for some operators 64 products each time.
         made = self.__dict__.setdefault("_norms_made", backend.Cache())
         norms = made.get(like, lambda: self._column_norms_squared(like))
-        return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=False)
+        # A copy: who asks may write into it.
+        return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=True)
 
     # -- what a concrete operator provides -------------------------------------
 

@@ -70,6 +70,32 @@ def check_adjoint(
                 f"{name}: the adjoint is not the adjoint of forward: ⟨Φx, y⟩ = {_text(left)}, "
                 f"⟨x, Φᴴy⟩ = {_text(right)} (relative difference {relative:.2g})"
             )
+    if not op.trusted:
+        _check_batches(op, random, home, rtol, name)
+
+
+def _check_batches(
+    op: LinearOperator, random: backend.Random, home: Array, rtol: float, name: str
+) -> None:
+    """Raise if a batch of rows is not treated row by row: columns taken for rows, mostly."""
+    rows = 2 if 3 in op.shape else 3  # a square batch would hide a transposition
+    for product, length, call in (
+        (op.forward, op.shape[1], "forward"),
+        (op.adjoint, op.shape[0], "adjoint"),
+    ):
+        batch = random.normal((rows, length), home)
+        hint = (
+            f"{name}: {call} does not treat a batch of shape ({rows}, {length}) row by row; "
+            "functions are given rows, so write z @ A.T rather than A @ z, or pass batched=False"
+        )
+        single = [product(batch[i, :]) for i in range(rows)]
+        try:
+            together = product(batch)
+        except ValueError as error:
+            raise ValueError(f"{hint} ({error})") from None
+        for i, expected in enumerate(single):
+            if not _length(together[i, :] - expected) <= rtol * max(_length(expected), 1e-300):
+                raise ValueError(hint)
 
 
 def _unchanged(product: object, x: Array, call: str) -> Array:
