@@ -30,14 +30,19 @@ def _compiled(function: Any) -> Any:
 
 
 @_compiled
+def _dot(a: Any, b: Any) -> float:
+    """Re(ā b) in double precision: single numbers are multiplied outside their range."""
+    return np.float64(a.real) * np.float64(b.real) + np.float64(a.imag) * np.float64(b.imag)
+
+
+@_compiled
 def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Σ_j weight_j |r_j|² of every row."""
     out = np.zeros(r.shape[0])
     for q in range(r.shape[0]):
         total = 0.0
         for j in range(r.shape[1]):
-            value = r[q, j]
-            total += (value * np.conj(value)).real * weight[j]
+            total += _dot(r[q, j], r[q, j]) * weight[j]
         out[q] = total
     return out
 
@@ -51,7 +56,7 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         for j in range(p.shape[1]):
             value = g[q, j] + diagonal[j] * p[q, j]
             g[q, j] = value
-            total += (np.conj(p[q, j]) * value).real
+            total += _dot(p[q, j], value)
         out[q] = total
     return out
 
@@ -74,7 +79,7 @@ def descend(
             x[q, j] += length * p[q, j]
             value = r[q, j] - length * g[q, j]
             r[q, j] = value
-            total += (value * np.conj(value)).real * inverse[j]
+            total += _dot(value, value) * inverse[j]
         out[q] = total
     return out
 
