@@ -17,7 +17,7 @@ from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
 from cofem.inference.loop import Callback, LoopResult, run_em
-from cofem.inference.methods import EM, CoFEM, Method, choose_method
+from cofem.inference.methods import EM, CoFEM, Method, choose_method, whole_number
 from cofem.inference.model import Model, Task, initial_precision
 from cofem.inference.moments import EStep, Report
 from cofem.inference.noise import estimate_noise_precision
@@ -105,9 +105,9 @@ def fit(
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     began = time.perf_counter()
-    max_iter = validation.whole_number("max_iter", max_iter, least=1)
+    max_iter = whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
-    seed = validation.whole_number("seed", seed, least=0)
+    seed = whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     chosen = _method(method, tasks)
     tie = validation.tie_from(groups, coupling, tasks[0].operator.shape[1])
@@ -162,7 +162,7 @@ def posterior(
     """
     if noise_precision is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
-    seed = validation.whole_number("seed", seed, least=0)
+    seed = whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
     _refuse_nonnegative_complex(model)

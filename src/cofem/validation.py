@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator as python_operator
 from typing import Any
 
 import numpy as np
@@ -170,17 +169,6 @@ def prior_precision(value: Any, n_unknowns: int, like: Array) -> Array:
     if backend.is_complex(alpha) or not bool(xp.all(alpha > 0)):
         raise ValueError("precision must be real and positive in every entry")
     return xp.astype(alpha, backend.real_dtype(like.dtype, xp))
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Check a count."""
-    try:
-        number = python_operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    return number
 
 
 def tolerance(value: Any) -> float:

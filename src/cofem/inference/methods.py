@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,10 +80,10 @@ class CoFEM:
     name = "cofem"
 
     def __post_init__(self) -> None:
-        _whole("n_probes", self.n_probes, least=1)
-        _whole("max_cg_steps", self.max_cg_steps, least=1)
-        _whole("report_probes", self.report_probes, least=0)
-        _whole("block", self.block, least=1)
+        whole_number("n_probes", self.n_probes, least=1)
+        whole_number("max_cg_steps", self.max_cg_steps, least=1)
+        whole_number("report_probes", self.report_probes, least=0)
+        whole_number("block", self.block, least=1)
         for field in ("probe_rtol", "mean_rtol", "report_rtol"):
             _between(field, getattr(self, field), 0.0, 1.0)
         balance: Any = self.mean_balance
@@ -194,15 +195,21 @@ def _cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     return EM() if exact_em <= exact_woodbury else Woodbury()
 
 
-def _whole(name: str, value: Any, least: int) -> None:
-    import operator
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return a count as an int, or refuse it by the name of its argument.
 
+    Examples
+    --------
+    >>> whole_number("max_iter", 5, least=1)
+    5
+    """
     try:
         number = operator.index(value)
     except TypeError:
         raise TypeError(f"{name} must be a whole number, got {value!r}") from None
     if number < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    return number
 
 
 def _between(name: str, value: Any, low: float, high: float) -> None:
