@@ -14,14 +14,13 @@ import numpy as np
 from cofem import backend, validation
 from cofem.backend import Array
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.estep_cofem import CovarianceFreeEStep
-from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
-from cofem.inference.loop import Callback, LoopResult, run_em
-from cofem.inference.methods import EM, CoFEM, Method, choose_method, whole_number
-from cofem.inference.model import Model, Task, initial_precision
-from cofem.inference.moments import EStep, Report
+from cofem.inference.dispatch import make_esteps, run_method, starting_precision
+from cofem.inference.loop import Callback, Outcome
+from cofem.inference.methods import Method, choose_method
+from cofem.inference.model import Model, Task
+from cofem.inference.moments import Report
 from cofem.inference.noise import estimate_noise_precision
-from cofem.operators import Dense, Sparse
+from cofem.inference.options import whole_number
 from cofem.posterior import Posterior
 
 
@@ -56,17 +55,21 @@ def fit(
     noise_precision : float, optional
         β = 1/σ². None: estimated from the data (``docs/noise.md``).
     method : str or method object
-        "auto", "cofem", "em", "woodbury", or a dataclass such as
-        ``cofem.CoFEM(n_probes=20)``.
+        "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
+        dataclass such as ``cofem.CoFEM(n_probes=20)``.
     nonnegative : bool
         z ≥ 0, by a rectified Gaussian posterior.
     real : bool
         z is real although the data or phi are complex.
     groups : array of int (D,), optional
-        Coordinates with equal labels share one prior precision.
+        Coordinates with equal labels share one prior precision; with a sparsifier,
+        rows of R (M,).
     coupling : operator (D, D), optional
         Averages second moments over a neighbourhood before each M-step.
-    sparsifier, checkpoint
+    sparsifier : operator (M, D), optional
+        R: what is sparse is Rx, as for a piecewise constant x its differences. The
+        posterior is that of x, and ``precision`` has length M. M > D is welcome.
+    checkpoint
         Not available yet: anything but None is refused.
     max_iter : int
         The most E-steps.
@@ -99,9 +102,8 @@ def fit(
     >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
     True
     """
-    for name, value in (("sparsifier", sparsifier), ("checkpoint", checkpoint)):
-        if value is not None:
-            raise NotImplementedError(f"{name} is not available in this version")
+    if checkpoint is not None:
+        raise NotImplementedError("checkpoint is not available in this version")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     began = time.perf_counter()
@@ -109,21 +111,21 @@ def fit(
     tol = validation.tolerance(tol)
     seed = whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
-    chosen = _method(method, tasks)
-    tie = validation.tie_from(groups, coupling, tasks[0].operator.shape[1])
-    model = Model(tasks, tie, bool(nonnegative))
-    _refuse_nonnegative_complex(model)
+    model = _model(tasks, nonnegative, sparsifier, groups, coupling)
+    chosen = choose_method(method, model)
     with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
         searched = 0
         if noise_precision is None:
             model, searched = _with_estimated_noise(model, chosen, seed)
-        esteps = make_esteps(model, chosen, seed)
         alpha = starting_precision(model, chosen)
         before = time.perf_counter() - began
-        found = run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=watch)
+        outcome = run_method(
+            model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch
+        )
+        found = outcome.found
         found.history["products"] = [p + searched for p in found.history["products"]]
         found.history["seconds"] = [s + before for s in found.history["seconds"]]
-        post = _posterior(model, esteps, found, chosen, joint)
+        post = _posterior(model, outcome, chosen, joint)
         found.history["seconds"][-1] = time.perf_counter() - began
     if post.message in found.troubles or (not post.converged and tol > 0 and not found.stopped):
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
@@ -139,16 +141,17 @@ def posterior(
     method: Any = "auto",
     nonnegative: bool = False,
     real: bool = False,
+    sparsifier: Any = None,
     seed: int = 0,
 ) -> Posterior:
     """Return the posterior for known hyperparameters: nothing is learned.
 
     Parameters
     ----------
-    phi, y, method, nonnegative, real, seed
+    phi, y, method, nonnegative, real, sparsifier, seed
         As for :func:`fit`.
     precision : array (D,)
-        α, the prior precision of every coordinate.
+        α, the prior precision of every coordinate; (M,) with a sparsifier.
     noise_precision : float
         β.
 
@@ -164,18 +167,37 @@ def posterior(
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
-    model = Model(tasks, validation.tie_from(None, None, tasks[0].operator.shape[1]), nonnegative)
-    _refuse_nonnegative_complex(model)
-    alpha = validation.prior_precision(precision, model.n_unknowns, model.like)
-    chosen = _method(method, tasks)
+    model = _model(tasks, nonnegative, sparsifier)
+    alpha = validation.prior_precision(precision, model.n_precisions, model.like)
+    chosen = choose_method(method, model)
     with backend.few_blas_threads(_largest_matrix(model)):
-        esteps = make_esteps(model, chosen, seed)
-        found = run_em(model, esteps, alpha, max_iter=1, tol=0.0)
+        outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
+        found = outcome.found
         found.converged, found.message = True, "hyperparameters given, nothing learned"
-        post = _posterior(model, esteps, found, chosen, joint)
+        post = _posterior(model, outcome, chosen, joint)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
+
+
+def _model(
+    tasks: tuple[Task, ...],
+    nonnegative: bool,
+    sparsifier: Any,
+    groups: Any = None,
+    coupling: Any = None,
+) -> Model:
+    """Put the model together and refuse what does not go together."""
+    image = validation.sparsifier_from(sparsifier, tasks)
+    size = tasks[0].operator.shape[1] if image is None else image.shape[0]
+    model = Model(tasks, validation.tie_from(groups, coupling, size), bool(nonnegative), image)
+    if model.nonnegative and backend.is_complex(model.like):
+        raise ValueError(
+            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
+        )
+    if model.nonnegative and image is not None:
+        raise ValueError("nonnegative is for z itself and cannot be combined with a sparsifier")
+    return model
 
 
 def _with_estimated_noise(model: Model, method: Method, seed: int) -> tuple[Model, int]:
@@ -186,46 +208,9 @@ def _with_estimated_noise(model: Model, method: Method, seed: int) -> tuple[Mode
     return model.with_noise(estimate.noise_precisions), estimate.products
 
 
-def _refuse_nonnegative_complex(model: Model) -> None:
-    if model.nonnegative and backend.is_complex(model.like):
-        raise ValueError(
-            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
-        )
-
-
 def _largest_matrix(model: Model) -> int:
     """Return the number of entries of the largest Φ, dense or not."""
     return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
-
-
-def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
-    """Return the E-step of every task."""
-    like = model.like
-    steps: list[EStep] = []
-    for i, task in enumerate(model.tasks):
-        if isinstance(method, CoFEM):
-            steps.append(CovarianceFreeEStep(task, method, like, seed, stream=i))
-        elif isinstance(method, EM):
-            steps.append(CholeskyEStep(task, like))
-        else:
-            steps.append(WoodburyEStep(task, like))
-    return steps
-
-
-def starting_precision(model: Model, method: Method) -> Array:
-    """Return the α that EM starts from, the same for every coordinate."""
-    like = model.like
-    xp = backend.namespace(like)
-    value = method.initial_precision
-    if value is None:
-        value = initial_precision(model)
-    dtype = backend.real_dtype(like.dtype, xp)
-    return xp.full((model.n_unknowns,), value, dtype=dtype, device=backend.device_of(like))
-
-
-def _method(method: Any, tasks: Sequence[Task]) -> Method:
-    op = tasks[0].operator
-    return choose_method(method, *op.shape, dense=isinstance(op, (Dense, Sparse)))
 
 
 @contextlib.contextmanager
@@ -244,17 +229,20 @@ def _watched(callback: Callback | None, progress: bool) -> Any:
         yield both
 
 
-def _posterior(
-    model: Model, esteps: Sequence[EStep], found: LoopResult, method: Method, joint: bool
-) -> Posterior:
+def _posterior(model: Model, outcome: Outcome, method: Method, joint: bool) -> Posterior:
+    found, reports = outcome.found, outcome.reports
     xp = backend.namespace(found.alpha)
-    reports: list[Report] = [
-        estep.report(found.alpha, m) for estep, m in zip(esteps, found.moments, strict=True)
-    ]
     _add_report(found.history, reports)
     found.troubles += [r.trouble for r in reports if r.trouble]
     if found.troubles:
         found.converged, found.message = False, found.troubles[0]
+
+    def per_task(name: str) -> list[Array]:
+        placed: list[Array] = [None] * len(model.tasks)
+        for family, report in zip(model.families, reports, strict=True):
+            for member in family.members:
+                placed[member] = getattr(report, name)
+        return placed
 
     def shaped(arrays: list[Array]) -> Array:
         return xp.stack(arrays) if joint else arrays[0]
@@ -262,8 +250,8 @@ def _posterior(
     beta = np.array([t.noise_precision for t in model.tasks])
     return Posterior(
         gaussian_mean=shaped(found.means),
-        gaussian_variance=shaped([r.variance for r in reports]),
-        variance_error=shaped([r.variance_error for r in reports]),
+        gaussian_variance=shaped(per_task("variance")),
+        variance_error=shaped(per_task("variance_error")),
         precision=found.alpha,
         noise_precision=beta if joint else float(beta[0]),
         log_evidence=math.fsum(r.log_evidence for r in reports),
@@ -275,6 +263,7 @@ def _posterior(
         options=method,
         nonnegative=model.nonnegative,
         tasks=model.tasks,
+        sparsifier=model.sparsifier,
     )
 
 

@@ -37,7 +37,8 @@ class Posterior:
     variance_error : array
         Standard error of ``gaussian_variance``; zeros where it is exact.
     precision : array (D,)
-        α, the prior precision of every coordinate.
+        α, the prior precision of every coordinate; of every row of R, (M,), where a
+        sparsifier R was given.
     noise_precision : float or ndarray (L,)
         β.
     log_evidence, log_evidence_error : float
@@ -64,6 +65,7 @@ class Posterior:
     options: Any
     nonnegative: bool = False
     tasks: tuple[Task, ...] = field(default=(), repr=False)
+    sparsifier: LinearOperator | None = field(default=None, repr=False)
 
     # -- moments ---------------------------------------------------------------
 
@@ -153,7 +155,10 @@ class Posterior:
             return rectified_quantile(self.gaussian_mean, self.gaussian_variance, u)
         xp = backend.namespace(self.gaussian_mean)
         draws = [
-            deviations(task, self.precision, n, seed=seed, stream=i, like=self.gaussian_mean)
+            deviations(
+                task, self.precision, n, seed=seed, stream=i, like=self.gaussian_mean,
+                sparsifier=self.sparsifier,
+            )
             for i, task in enumerate(self._tasks("sample"))
         ]
         moved = draws[0] if self.gaussian_mean.ndim == 1 else xp.stack(draws, axis=1)
@@ -170,7 +175,8 @@ class Posterior:
         task = self._single("variance_of")
         op = self._map(linear_map, "linear_map", task)
         return variance_of_map(
-            task, self.precision, op, like=self.gaussian_mean, n_samples=n_samples, seed=seed
+            task, self.precision, op, like=self.gaussian_mean, n_samples=n_samples, seed=seed,
+            sparsifier=self.sparsifier,
         )
 
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:

@@ -13,7 +13,7 @@ from cofem import backend
 from cofem.files import atomic_write
 from cofem.inference.methods import METHODS
 from cofem.inference.model import Task
-from cofem.operators import as_operator
+from cofem.operators import LinearOperator, as_operator
 from cofem.operators.realified import Realified
 from cofem.posterior import Posterior
 
@@ -45,6 +45,8 @@ def save_posterior(post: Posterior, path: Any) -> None:
         "converged": post.converged,
         "message": post.message,
         "nonnegative": post.nonnegative,
+        "sparsified": post.sparsifier is not None
+        or post.precision.shape[0] != post.gaussian_mean.shape[-1],
         "real": any(isinstance(task.operator, Realified) for task in post.tasks),
     }
     arrays["about"] = np.asarray(json.dumps(about))
@@ -52,7 +54,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
         np.savez(stream, **arrays)  # type: ignore[arg-type]
 
 
-def load(path: Any, phi: Any = None) -> Posterior:
+def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     """Read a posterior that :meth:`Posterior.save` wrote.
 
     Parameters
@@ -61,6 +63,8 @@ def load(path: Any, phi: Any = None) -> Posterior:
     phi : operator, optional
         Φ (a list for joint tasks). A file does not hold it; ``sample``,
         ``predict`` and ``variance_of`` need it.
+    sparsifier : operator, optional
+        R, where the fit had one; needed with ``phi``.
 
     Examples
     --------
@@ -87,6 +91,9 @@ def load(path: Any, phi: Any = None) -> Posterior:
         if name.startswith("history_")
     }
     beta = arrays["noise_precision"]
+    image = None if sparsifier is None else as_operator(sparsifier, "sparsifier")
+    if phi is not None:
+        _check_sparsifier(image, arrays, about.get("sparsified", False))
     return Posterior(
         **{name: arrays[name] for name in _ARRAYS},
         **{name: float(arrays[name]) for name in _SCALARS},
@@ -98,7 +105,18 @@ def load(path: Any, phi: Any = None) -> Posterior:
         options=_options(about["method"], about["options"]),
         nonnegative=about["nonnegative"],
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
+        sparsifier=image,
     )
+
+
+def _check_sparsifier(
+    image: LinearOperator | None, arrays: dict[str, Any], sparsified: bool
+) -> None:
+    rows, columns = arrays["precision"].shape[0], arrays["gaussian_mean"].shape[-1]
+    if image is None and sparsified:
+        raise ValueError("sparsifier must be given: the posterior was fitted with one")
+    if image is not None and image.shape != (rows, columns):
+        raise ValueError(f"sparsifier must have shape ({rows}, {columns}), got {image.shape}")
 
 
 def _opened(path: Any) -> np.lib.npyio.NpzFile:
@@ -124,9 +142,10 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
         raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
     beta = np.broadcast_to(arrays["noise_precision"], (len(data),))
     for op, y in zip(operators, data, strict=True):
-        if op.shape != (len(y), arrays["precision"].shape[0]):
+        if op.shape != (len(y), arrays["gaussian_mean"].shape[-1]):
             raise ValueError(
-                f"phi must have shape ({len(y)}, {arrays['precision'].shape[0]}), got {op.shape}"
+                f"phi must have shape ({len(y)}, {arrays['gaussian_mean'].shape[-1]}), "
+                f"got {op.shape}"
             )
     return tuple(Task(op, y, float(b)) for op, y, b in zip(operators, data, beta, strict=True))
 

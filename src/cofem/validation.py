@@ -33,7 +33,8 @@ def tasks_from(
     backend.require_same_home(home)
     single = all(_is_single(a) for _, a in home)
     xp = backend.namespace(data[0])
-    tasks = []
+    tasks: list[Task] = []
+    stacked: dict[int, Realified] = {}  # one for each operator: tasks that share it stay together
     for i, (op, values) in enumerate(zip(operators, data, strict=True)):
         where = f"[{i}]" if joint else ""
         if op.shape[0] != values.shape[0]:
@@ -52,15 +53,15 @@ def tasks_from(
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
             values = xp.astype(values, convert(xp.float64, xp), copy=False)
         task = Task(op, values, beta[i])
-        tasks.append(_with_real_unknowns(task) if real else task)
+        tasks.append(_with_real_unknowns(task, stacked) if real else task)
     return tuple(tasks), joint
 
 
-def _with_real_unknowns(task: Task) -> Task:
+def _with_real_unknowns(task: Task, stacked: dict[int, Realified]) -> Task:
     """Return the task in its stacked real form, if anything in it is complex."""
     if not task.operator.is_complex and not backend.is_complex(task.y):
         return task
-    operator = Realified(task.operator)
+    operator = stacked.setdefault(id(task.operator), Realified(task.operator))
     volume = task.operator.shape[0] * math.log(2)  # the stacking stretches by √2 in 2N axes
     return Task(operator, operator.stack(task.y), task.noise_precision, volume)
 
@@ -130,6 +131,22 @@ def _noise_precisions(value: Any, n_tasks: int) -> list[float]:
     if not np.all(np.isfinite(beta)) or not np.all(beta > 0):
         raise ValueError(f"noise_precision must be positive and finite, got {value!r}")
     return [float(b) for b in np.broadcast_to(beta, (n_tasks,))]
+
+
+def sparsifier_from(sparsifier: Any, tasks: tuple[Task, ...]) -> LinearOperator | None:
+    """Check R, whose columns are the unknowns."""
+    if sparsifier is None:
+        return None
+    op = as_operator(sparsifier, "sparsifier")
+    unknowns = tasks[0].operator.shape[1]
+    if op.shape[1] != unknowns:
+        raise ValueError(f"sparsifier must have {unknowns} columns, got shape {op.shape}")
+    real = not any(t.operator.is_complex or backend.is_complex(t.y) for t in tasks)
+    if op.is_complex and real:
+        raise ValueError("sparsifier is complex and the unknowns are real")
+    if not op.trusted:
+        check_adjoint(op, tasks[0].y, name="sparsifier")
+    return op
 
 
 def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:

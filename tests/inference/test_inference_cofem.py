@@ -8,8 +8,8 @@ import pytest
 from cofem import simulate
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep
-from cofem.inference.methods import EM, CoFEM, Woodbury, choose_method
-from cofem.inference.model import Task
+from cofem.inference.methods import EM, CoFEM, Woodbury, cheapest
+from cofem.inference.model import Model, Task, Tie
 from cofem.linalg import ShiftedGram, estimate_diagonal
 from cofem.operators import DCT, Convolution, Dense, Fourier, from_functions
 
@@ -30,12 +30,16 @@ def dictionaries(d=48):
 DICTIONARIES = dictionaries()
 
 
+def family(op, y, beta):
+    return Model((Task(op, y, beta),), Tie()).families[0]
+
+
 def task_on(op, seed, beta=100.0):
     random = np.random.default_rng(seed)
     y = random.standard_normal(op.shape[0])
     if op.is_complex:
         y = y + 1j * random.standard_normal(op.shape[0])
-    return Task(op, y, beta), np.empty(0, y.dtype), 10 ** random.uniform(-1, 3, op.shape[1])
+    return family(op, y, beta), np.empty(0, y.dtype), 10 ** random.uniform(-1, 3, op.shape[1])
 
 
 def h_matrix(op, alpha, beta):
@@ -191,7 +195,7 @@ def test_reported_variances_are_accurate_on_the_active_coordinates(law):
     beta = problem.noise_precision
     learned = cofem.fit(problem.phi, problem.y, noise_precision=beta, method="em", max_iter=30,
                         tol=0.0)  # fmt: skip
-    task, like = Task(problem.phi, problem.y, beta), np.empty(0)
+    task, like = family(problem.phi, problem.y, beta), np.empty(0)
     estep = CovarianceFreeEStep(task, CoFEM(), like, 0)
     report = estep.report(
         learned.precision, estep.moments(learned.precision, None, 1, last=True)
@@ -286,10 +290,10 @@ def test_bad_options_of_the_exact_methods_are_named(kind, bad):
 
 
 def test_auto_is_exact_when_small_and_covariance_free_when_large():
-    assert choose_method("auto", 50, 200, dense=True).name in ("em", "woodbury")
-    assert choose_method("auto", 200, 50, dense=True).name == "em"
-    assert choose_method("auto", 2**16, 2**18, dense=False).name == "cofem"
-    assert choose_method("auto", 5000, 20_000, dense=True).name == "cofem"
+    assert cheapest(50, 200, dense=True).name in ("em", "woodbury")
+    assert cheapest(200, 50, dense=True).name == "em"
+    assert cheapest(2**16, 2**18, dense=False).name == "cofem"
+    assert cheapest(5000, 20_000, dense=True).name == "cofem"
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -10,6 +10,11 @@ from cofem.inference.model import Model, Task, Tie, initial_precision
 from cofem.inference.mstep import update_precision
 from cofem.operators import DCT, Convolution, Dense, from_functions
 
+
+def family(op, y, beta):
+    return Model((Task(op, y, beta),), Tie()).families[0]
+
+
 STEPS = {"cholesky": CholeskyEStep, "woodbury": WoodburyEStep}
 
 
@@ -52,10 +57,10 @@ def test_moments_and_evidence_are_the_dense_formulas(step, complex_, shape, seed
     phi = random.standard_normal(shape) + (1j * random.standard_normal(shape) if complex_ else 0)
     y = random.standard_normal(n) + (1j * random.standard_normal(n) if complex_ else 0)
     alpha, beta = 10 ** random.uniform(-1, 2, d), 30.0
-    estep = STEPS[step](Task(Dense(phi), y, beta), np.empty(0, phi.dtype))
+    estep = STEPS[step](family(Dense(phi), y, beta), np.empty(0, phi.dtype))
     found = estep.moments(alpha, None, 1, last=False)
     mean, covariance = dense_posterior(phi, y, alpha, beta)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(found.mean[0], mean, rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose(found.variance, np.diag(covariance).real, rtol=1e-8)
     assert found.log_evidence == pytest.approx(dense_evidence(phi, y, alpha, beta), rel=1e-9)
     freedom = (1 - alpha * np.diag(covariance).real).sum()
@@ -71,7 +76,7 @@ def test_moments_and_evidence_are_the_dense_formulas(step, complex_, shape, seed
 def test_both_agree_at_every_iteration_and_the_evidence_never_falls(complex_, seed):
     phi, y, beta = make(seed, complex_=complex_)
     model = Model((Task(Dense(phi), y, beta),), Tie())
-    first, second = (step(model.tasks[0], model.like) for step in STEPS.values())
+    first, second = (step(model.families[0], model.like) for step in STEPS.values())
     alpha = np.full(40, initial_precision(model))
     evidence = []
     for iteration in range(1, 31):
@@ -79,7 +84,7 @@ def test_both_agree_at_every_iteration_and_the_evidence_never_falls(complex_, se
         b = second.moments(alpha, None, iteration, last=False)
         mean, covariance = dense_posterior(phi, y, alpha, beta)
         for found in (a, b):
-            np.testing.assert_allclose(found.mean, mean, rtol=0, atol=1e-8 * abs(mean).max())
+            np.testing.assert_allclose(found.mean[0], mean, rtol=0, atol=1e-8 * abs(mean).max())
             np.testing.assert_allclose(found.variance, np.diag(covariance).real, rtol=1e-8)
             expected = dense_evidence(phi, y, alpha, beta)
             assert found.log_evidence == pytest.approx(expected, rel=1e-8)
@@ -97,9 +102,9 @@ def test_both_agree_at_every_iteration_and_the_evidence_never_falls(complex_, se
 def test_the_loop_raises_the_evidence(step, nonnegative):
     phi, y, beta = make(7)
     model = Model((Task(Dense(phi), y, beta),), Tie(), nonnegative)
-    estep = STEPS[step](model.tasks[0], model.like)
+    estep = STEPS[step](model.families[0], model.like)
     alpha = np.full(40, initial_precision(model))
-    found = run_em(model, [estep], alpha, max_iter=40, tol=0.0)
+    found = run_em(model, [estep], alpha, max_iter=40, tol=0.0).found
     gains = np.diff(found.history["log_evidence"])
     if not nonnegative:  # the rectified M-step climbs another function
         assert (gains > -1e-8).all()
@@ -117,8 +122,8 @@ def test_structured_operators_are_their_matrices(operator):
     y, alpha = random.standard_normal(op.shape[0]), 10 ** random.uniform(-1, 2, 48)
     mean, covariance = dense_posterior(op.to_dense(), y, alpha, 50.0)
     for step in STEPS.values():
-        found = step(Task(op, y, 50.0), np.empty(0)).moments(alpha, None, 1, last=False)
-        np.testing.assert_allclose(found.mean, mean, rtol=1e-8, atol=1e-12)
+        found = step(family(op, y, 50.0), np.empty(0)).moments(alpha, None, 1, last=False)
+        np.testing.assert_allclose(found.mean[0], mean, rtol=1e-8, atol=1e-12)
         np.testing.assert_allclose(found.variance, np.diag(covariance), rtol=1e-8)
 
 
@@ -127,14 +132,14 @@ def test_structured_operators_are_their_matrices(operator):
 def test_single_precision(step, dtype):
     phi, y, beta = make(3, complex_=dtype == "complex64")
     alpha = (10 ** np.random.default_rng(0).uniform(-1, 2, 40)).astype(np.float32)
-    task = Task(Dense(phi.astype(dtype)), y.astype(dtype), beta)
+    task = family(Dense(phi.astype(dtype)), y.astype(dtype), beta)
     found = STEPS[step](task, np.empty(0, dtype)).moments(alpha, None, 1, last=False)
     mean, covariance = dense_posterior(phi, y, alpha.astype(float), beta)
     assert found.mean.dtype == np.dtype(dtype)
     assert found.variance.dtype == np.float32
     scale = np.linalg.cond(covariance * np.sqrt(np.outer(alpha, alpha)))
     error = 20 * np.finfo(np.float32).eps * scale
-    np.testing.assert_allclose(found.mean, mean, rtol=0, atol=error * abs(mean).max())
+    np.testing.assert_allclose(found.mean[0], mean, rtol=0, atol=error * abs(mean).max())
     np.testing.assert_allclose(found.variance, np.diag(covariance).real, rtol=error)
 
 
@@ -145,7 +150,7 @@ def test_woodbury_does_not_lean_on_estimated_column_norms():
     phi = random.standard_normal((520, 530)) / 520**0.5
     op = from_functions(lambda z: z @ phi.T, lambda y: y @ phi, (520, 530), float)
     assert not op.exact_column_norms
-    task = Task(op, random.standard_normal(520), 1e-2)  # nearly all prior: Σ_jj ≈ 1/A_jj
+    task = family(op, random.standard_normal(520), 1e-2)  # nearly all prior: Σ_jj ≈ 1/A_jj
     alpha = 10 ** random.uniform(-1, 1, 530)
     found = WoodburyEStep(task, np.empty(0)).moments(alpha, None, 1, last=False)
     covariance = np.linalg.inv(1e-2 * phi.T @ phi + np.diag(alpha))

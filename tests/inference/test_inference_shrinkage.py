@@ -90,9 +90,9 @@ def test_shrinkage_does_not_raise_the_error_along_em(law, iterations):
         beta = problem.noise_precision
         task = Task(problem.phi, problem.y, beta)
         model = Model((task,), Tie())
-        exact = CholeskyEStep(task, model.like)
+        exact = CholeskyEStep(model.families[0], model.like)
         alpha = np.full(256, initial_precision(model))
-        alpha = run_em(model, [exact], alpha, max_iter=iterations, tol=0.0).alpha
+        alpha = run_em(model, [exact], alpha, max_iter=iterations, tol=0.0).found.alpha
         phi = problem.phi.to_dense() / np.sqrt(alpha)
         H = np.linalg.inv(np.eye(256) + beta * phi.T @ phi)
         theta = problem.phi.column_norms_squared()

@@ -8,44 +8,61 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
-from cofem.inference.model import Task
+from cofem.inference.model import Family
 from cofem.inference.moments import Moments, Report, log_evidence
 from cofem.inference.shrinkage import shrink, shrink_report
 from cofem.linalg.cg import solve
-from cofem.linalg.cg_result import Status
+from cofem.linalg.cg_result import Coefficients, Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
 from cofem.linalg.probes import ExtraSystems, ProbeMaker, estimate_diagonal, rademacher
 from cofem.linalg.quadrature import log_determinant
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import Matrix, posterior_precision
+from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 
 
+# Where R is not the identity no exact lower bound of h_j is at hand. This one lets an
+# α_j grow fifty times in an iteration, and no more.
+LEAST_H = 0.02
+
+
 class CovarianceFreeEStep:
-    """μ from one system, Σ_jj from K probes, solved together (Lin et al. 2022).
+    """μ from one system a task, Σ_jj from K probes, solved together (Lin et al. 2022).
+
+    Tasks of one family share their covariance, so they share the probes too.
 
     Parameters
     ----------
-    task : Task
+    family : Family
     options : CoFEM
     like : array
-        Library, device and dtype of z.
+        Library, device and dtype of x.
     seed, stream : int
-        With the iteration they decide every probe; each task has its own stream.
+        With the iteration they decide every probe; each family has its own stream.
+    sparsifier : LinearOperator, optional
+        R; None: the identity.
     """
 
     def __init__(
-        self, task: Task, options: CoFEM, like: Array, seed: int, stream: int = 0
+        self,
+        family: Family,
+        options: CoFEM,
+        like: Array,
+        seed: int,
+        stream: int = 0,
+        sparsifier: LinearOperator | None = None,
     ) -> None:
-        self.task, self.options, self._like = task, options, like
-        self._seed = (seed, stream)
+        self.family, self.options, self._like = family, options, like
+        self._seed, self._sparsifier = (seed, stream), sparsifier
         xp = backend.namespace(like)
-        operator, beta = task.operator, task.noise_precision
+        operator, beta = family.operator, family.noise_precision
         self._precision = float(xp.finfo(like.dtype).eps)
         self._norms = operator.column_norms_squared(like)
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
-        self._rhs = beta * xp.astype(operator.adjoint(task.y), like.dtype)
-        self._set_up = 1
+        self._rhs = beta * xp.astype(operator.adjoint(family.y), like.dtype)
+        self._set_up = family.y.shape[0]
         if operator.exact_column_norms:
             self._ceiling = beta * self._norms
         else:
@@ -59,19 +76,18 @@ class CovarianceFreeEStep:
     def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
         """Return the mean, and unless no M-step follows the variances too."""
         xp = backend.namespace(alpha)
-        options, beta = self.options, self.task.noise_precision
-        matrix = ShiftedGram(self.task.operator, beta, alpha)
+        options, plain = self.options, self._sparsifier is None
         mean_system = ExtraSystems(
-            self._rhs[None, :],
-            None if start is None or options.joint_tolerance else start[None, :],
+            self._rhs,
+            None if options.joint_tolerance else start,
             max(options.mean_rtol, 10 * self._precision),
-            options.mean_balance,
+            options.mean_balance if plain else 0.0,
         )
         if last and options.report_probes:
-            return self._mean_only(matrix, mean_system)
+            return self._mean_only(alpha, mean_system)
         scaling = xp.sqrt(alpha) if options.scaled_probes else xp.ones_like(alpha)
         found = estimate_diagonal(
-            matrix,
+            self._matrix(alpha),
             scaling,
             like=self._like,
             n_probes=options.n_probes,
@@ -83,41 +99,72 @@ class CovarianceFreeEStep:
             probes=_probe_maker(options.probes),
             joint=options.joint_tolerance,
             extra=mean_system,
+            image=self._sparsifier,
         )
         mean, mean_steps, mean_status = found.beside()
         to_h = xp.ones_like(alpha) if options.scaled_probes else alpha
         estimate = found.diagonal * to_h
-        freedom = float(xp.sum(xp.astype(1 - estimate, xp.float64)))
-        if options.shrinkage:
-            estimate = shrink(
-                estimate, found.variance * to_h**2, found.n_probes, alpha, self._norms, beta
-            ).h
-        lower = alpha / (alpha + self._ceiling)
-        h = xp.clip(xp.maximum(estimate, lower), max=1.0)
+        determined = mean.shape[1] - float(xp.sum(xp.astype(estimate, xp.float64)))
+        if plain:
+            h = self._bounded(estimate, found.variance * to_h**2, found.n_probes, alpha)
+            count, image = None, mean
+        else:
+            count, image = self._count(alpha, iteration), self._sparsifier.forward(mean)
+            h = xp.clip(estimate, min=LEAST_H, max=1.0)
+            h = h if count is None else xp.minimum(h, count)  # the data only take away
         _refuse_indefinite(mean_status, found.status)
         return Moments(
-            mean=mean[0, :],
+            mean=mean,
             variance=h / alpha,
-            freedom=freedom,
+            sparse_mean=image,
+            count=count,
+            freedom=mean.shape[0] * determined,
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
             trouble=_trouble(mean_status, "mean"),
         )
 
-    def _mean_only(self, matrix: ShiftedGram, system: ExtraSystems) -> Moments:
+    def _bounded(self, estimate: Array, variance: Array, n_probes: int, alpha: Array) -> Array:
+        """Return h_j = α_jΣ_jj, shrunk if asked for, inside its exact bounds."""
+        xp = backend.namespace(alpha)
+        if self.options.shrinkage:
+            beta = self.family.noise_precision
+            estimate = shrink(estimate, variance, n_probes, alpha, self._norms, beta).h
+        lower = alpha / (alpha + self._ceiling)
+        return xp.clip(xp.maximum(estimate, lower), max=1.0)
+
+    def _count(self, alpha: Array, iteration: int) -> Array | None:
+        """Return the leverage of every row of R, or None to count rows."""
+        options = self.options
+        if not options.leverage:
+            return None
+        assert self._sparsifier is not None
+        return probed_leverage(
+            self._sparsifier,
+            alpha,
+            like=self._like,
+            n_probes=options.n_probes,
+            # The probes of the posterior: what chance adds to both cancels in part.
+            seed=_seed(self._seed, iteration),
+            rtol=options.probe_rtol,
+            max_steps=options.max_cg_steps,
+        )
+
+    def _mean_only(self, alpha: Array, system: ExtraSystems) -> Moments:
         found = solve(
-            matrix,
+            self._matrix(alpha),
             system.rhs,
             start=system.start,
             rtol=system.rtol,
             balance=system.balance,
-            preconditioner=self._preconditioner(matrix.diagonal),
+            preconditioner=self._preconditioner(alpha),
             max_steps=self.options.max_cg_steps,
         )
         _refuse_indefinite(found.status)
         return Moments(
-            mean=found.x[0, :],
+            mean=found.x,
             variance=None,
+            sparse_mean=found.x,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + self._spend_set_up(),
             trouble=_trouble(found.status, "mean"),
@@ -131,15 +178,17 @@ class CovarianceFreeEStep:
         Probes scaled by √M, M the preconditioner, which is diag(A) for
         ``"jacobi"``: the same systems give log|A| by quadrature.
         """
-        options, beta = self.options, self.task.noise_precision
+        options, beta = self.options, self.family.noise_precision
         xp = backend.namespace(alpha)
+        plain = self._sparsifier is None
         if not options.report_probes:
-            error = xp.full_like(alpha, math.nan)
-            return Report(moments.variance, error, math.nan, math.nan)
+            variance = moments.variance if plain else xp.full_like(self._norms, math.nan)
+            error = xp.full_like(variance, math.nan)
+            return Report(variance, error, math.nan, math.nan)
         theta = self._norms if self._theta is None else self._theta
-        scale = beta * theta + alpha
+        scale = beta * theta + self._prior_diagonal(alpha)
         found = estimate_diagonal(
-            ShiftedGram(self.task.operator, beta, alpha),
+            self._matrix(alpha),
             xp.sqrt(scale),
             like=self._like,
             n_probes=options.report_probes,
@@ -149,38 +198,62 @@ class CovarianceFreeEStep:
             max_steps=options.max_cg_steps,
             block=options.block,
             probes=rademacher,
-            keep_coefficients=True,
+            keep_coefficients=plain,
         )
         _refuse_indefinite(found.status)
         variance, spread = found.diagonal / scale, xp.sqrt(found.variance) / scale
-        if options.shrinkage:
-            variance, error = shrink_report(
-                variance, spread, found.n_probes, alpha, self._norms, beta
-            )
+        error = spread / math.sqrt(found.n_probes)
+        evidence = evidence_error = math.nan
+        if plain:
+            if options.shrinkage:
+                variance, error = shrink_report(
+                    variance, spread, found.n_probes, alpha, self._norms, beta
+                )
+            variance = xp.minimum(xp.maximum(variance, 1 / (alpha + self._ceiling)), 1 / alpha)
+            evidence, evidence_error = self._evidence(alpha, moments, found.coefficients, scale)
         else:
-            error = spread / math.sqrt(found.n_probes)
-        variance = xp.minimum(xp.maximum(variance, 1 / (alpha + self._ceiling)), 1 / alpha)
-        log_scale = float(xp.sum(xp.log(xp.astype(scale, xp.float64))))
-        log_det, log_det_error = log_determinant(
-            found.coefficients, log_scale, int(alpha.shape[0])
-        )
-        halves = 1.0 if backend.is_complex(self._like) else 0.5
+            # An estimate can be negative by chance; a variance is at least 1/Q_jj.
+            variance = xp.maximum(variance, 1 / (self._ceiling + self._prior_diagonal(alpha)))
         return Report(
             variance=variance,
             variance_error=error,
-            log_evidence=log_evidence(self.task, alpha, moments.mean, log_det),
-            log_evidence_error=halves * log_det_error,
+            log_evidence=evidence,
+            log_evidence_error=evidence_error,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + 1,
             trouble=_trouble(found.status, "variances"),
         )
 
+    def _evidence(
+        self, alpha: Array, moments: Moments, coefficients: list[Coefficients], scale: Array
+    ) -> tuple[float, float]:
+        """Return log p(y | α, β) and its standard error, by quadrature."""
+        xp = backend.namespace(alpha)
+        log_scale = float(xp.sum(xp.log(xp.astype(scale, xp.float64))))
+        log_det, error = log_determinant(coefficients, log_scale, int(alpha.shape[0]))
+        halves = 1.0 if backend.is_complex(self._like) else 0.5
+        tasks = moments.mean.shape[0]
+        value = log_evidence(self.family, alpha, moments.mean, log_det)
+        return value, tasks * halves * error
+
     # -- small things ----------------------------------------------------------
+
+    def _matrix(self, alpha: Array) -> Matrix:
+        family = self.family
+        return posterior_precision(
+            family.operator, family.noise_precision, alpha, self._sparsifier
+        )
+
+    def _prior_diagonal(self, alpha: Array) -> Array:
+        """Return the diagonal of Rᴴ diag(α) R."""
+        if self._sparsifier is None:
+            return alpha
+        return self._sparsifier.weighted_column_norms_squared(alpha)
 
     def _preconditioner(self, alpha: Array) -> Array | None:
         if self._theta is None:
             return None
-        return self.task.noise_precision * self._theta + alpha
+        return self.family.noise_precision * self._theta + self._prior_diagonal(alpha)
 
     def _spend_set_up(self) -> int:
         """Products made before the first iteration are counted with it."""

@@ -12,7 +12,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Model
-from cofem.inference.moments import EStep, Moments
+from cofem.inference.moments import EStep, Moments, Report
 from cofem.inference.mstep import update_precision
 
 
@@ -41,20 +41,23 @@ def empty_history() -> dict[str, list[float]]:
 
 @dataclass
 class LoopResult:
-    """Where EM stopped: the moments belong to ``alpha``."""
+    """Where the iterations stopped: the means belong to ``alpha``, one per task."""
 
     alpha: Array
-    moments: list[Moments]
+    means: list[Array]
     converged: bool
     message: str
     history: dict[str, list[float]] = field(default_factory=empty_history)
     troubles: list[str] = field(default_factory=list)
     stopped: bool = False
 
-    @property
-    def means(self) -> list[Array]:
-        """The mean of every task."""
-        return [m.mean for m in self.moments]
+
+@dataclass(frozen=True)
+class Outcome:
+    """What any method gives back: where it stopped, and one report per family of tasks."""
+
+    found: LoopResult
+    reports: list[Report]
 
 
 def run_em(
@@ -65,11 +68,11 @@ def run_em(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
-) -> LoopResult:
+) -> Outcome:
     """Alternate E- and M-steps until the mean settles or ``max_iter`` E-steps are done.
 
     No M-step follows the last E-step, so mean and variance belong to the α that
-    is returned.
+    is returned. ``esteps`` has one E-step for every family of tasks.
     """
     began = time.perf_counter()
     history = empty_history()
@@ -83,7 +86,8 @@ def run_em(
             for i, estep in enumerate(esteps)
         ]
         means = [m.mean for m in moments]
-        change = math.inf if previous is None else _relative_change(means, previous)
+        change = math.inf if previous is None else relative_change(means, previous)
+        in_order = model.in_task_order(means)
         products += sum(m.products for m in moments)
         state = IterationState(
             iteration=count,
@@ -92,10 +96,10 @@ def run_em(
             cg_steps=max(m.cg_steps for m in moments),
             products=products,
             seconds=time.perf_counter() - began,
-            mean=means[0] if len(means) == 1 else backend.namespace(alpha).stack(means),
+            mean=in_order[0] if len(in_order) == 1 else backend.namespace(alpha).stack(in_order),
             precision=alpha,
         )
-        _record(history, state, sum(m.log_evidence for m in moments))
+        record(history, state, sum(m.log_evidence for m in moments))
         answer = callback(state) if callback is not None else None
         stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
         settled = count > 1 and tol > 0 and change <= tol
@@ -103,16 +107,18 @@ def run_em(
             break
         previous = means
         alpha = update_precision(model, moments)
-    message = _verdict(settled, stop, tol, max_iter, change)
+    message = verdict(settled, stop, tol, max_iter, change)
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"
         for m in moments
         if m.trouble
     ]
-    return LoopResult(alpha, moments, settled, message, history, troubles, stop)
+    found = LoopResult(alpha, in_order, settled, message, history, troubles, stop)
+    reports = [e.report(alpha, m) for e, m in zip(esteps, moments, strict=True)]
+    return Outcome(found, reports)
 
 
-def _relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
+def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
     """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change."""
     moved = size = 0.0
     for a, b in zip(new, old, strict=True):
@@ -124,7 +130,8 @@ def _relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
     return math.sqrt(moved / size) if size > 0 else math.inf
 
 
-def _record(history: dict[str, list[float]], state: IterationState, log_evidence: float) -> None:
+def record(history: dict[str, list[float]], state: IterationState, log_evidence: float) -> None:
+    """Add a row to the history."""
     history["iteration"].append(state.iteration)
     history["change"].append(state.change)
     history["log_evidence"].append(log_evidence)
@@ -133,7 +140,8 @@ def _record(history: dict[str, list[float]], state: IterationState, log_evidence
     history["seconds"].append(state.seconds)
 
 
-def _verdict(settled: bool, stopped: bool, tol: float, max_iter: int, change: float) -> str:
+def verdict(settled: bool, stopped: bool, tol: float, max_iter: int, change: float) -> str:
+    """Say in words how the iterations ended."""
     if settled:
         return f"the mean changes by less than tol={tol:g} per iteration"
     if stopped:

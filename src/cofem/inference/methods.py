@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import numbers
-import operator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from cofem.inference.model import Model
+from cofem.inference.options import between, positive_or_none, whole_number, zero_or_positive
 from cofem.linalg.probes import ProbeMaker
+from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,9 @@ class CoFEM:
     shrinkage : bool
         Combine the probes' estimate with the mean-field diagonal 1/(α_j + cθ_j),
         weighted by how well it explains them (James–Stein).
+    leverage : bool
+        With a sparsifier R, count directions in the M-step rather than rows of R
+        (more systems to solve, and without it the answer is too sparse).
     joint_tolerance : bool
         One common stopping rule ‖R‖_F ≤ probe_rtol ‖B‖_F for all systems, as in the paper.
     initial_precision : float, optional
@@ -72,6 +75,7 @@ class CoFEM:
     report_rtol: float = 1e-2
     scaled_probes: bool = True
     shrinkage: bool = True
+    leverage: bool = True
     joint_tolerance: bool = False
     initial_precision: float | None = None
     probes: str | ProbeMaker = "rademacher"
@@ -85,11 +89,9 @@ class CoFEM:
         whole_number("report_probes", self.report_probes, least=0)
         whole_number("block", self.block, least=1)
         for field in ("probe_rtol", "mean_rtol", "report_rtol"):
-            _between(field, getattr(self, field), 0.0, 1.0)
-        balance: Any = self.mean_balance
-        if not (isinstance(balance, numbers.Real) and 0 <= float(balance) < math.inf):
-            raise ValueError(f"mean_balance must be zero or positive, got {self.mean_balance!r}")
-        _positive_or_none("initial_precision", self.initial_precision)
+            between(field, getattr(self, field), 0.0, 1.0)
+        zero_or_positive("mean_balance", self.mean_balance)
+        positive_or_none("initial_precision", self.initial_precision)
         if isinstance(self.probes, str) and self.probes not in ("rademacher", "gaussian"):
             raise ValueError(
                 f'probes must be "rademacher", "gaussian" or a function, got {self.probes!r}'
@@ -118,6 +120,13 @@ class CoFEM:
 class EM:
     """Exact EM by a Cholesky factor of the D×D posterior precision (Tipping 2001).
 
+    Parameters
+    ----------
+    initial_precision : float, optional
+        Where every α starts; None: from the scale of the data.
+    leverage : bool
+        With a sparsifier R, count directions in the M-step rather than rows of R.
+
     Examples
     --------
     >>> EM().name
@@ -125,11 +134,12 @@ class EM:
     """
 
     initial_precision: float | None = None
+    leverage: bool = True
 
     name = "em"
 
     def __post_init__(self) -> None:
-        _positive_or_none("initial_precision", self.initial_precision)
+        positive_or_none("initial_precision", self.initial_precision)
 
 
 @dataclass(frozen=True)
@@ -149,38 +159,99 @@ class Woodbury:
     name = "woodbury"
 
     def __post_init__(self) -> None:
-        _positive_or_none("initial_precision", self.initial_precision)
+        positive_or_none("initial_precision", self.initial_precision)
 
 
-Method = CoFEM | EM | Woodbury
-METHODS: dict[str, type[Method]] = {"cofem": CoFEM, "em": EM, "woodbury": Woodbury}
+@dataclass(frozen=True)
+class Banded:
+    """Exact EM in linear time for autoregressive kernels of order one and two.
 
-
-def choose_method(method: Any, n_rows: int, n_columns: int, *, dense: bool) -> Method:
-    """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size.
+    Φ must be an :class:`~cofem.operators.Autoregressive`; its inverse is banded, and so
+    every moment of the posterior comes from a recursion.
 
     Examples
     --------
-    >>> choose_method("auto", 50, 200, dense=True).name
+    >>> Banded().name
+    'banded'
+    """
+
+    initial_precision: float | None = None
+
+    name = "banded"
+
+    def __post_init__(self) -> None:
+        positive_or_none("initial_precision", self.initial_precision)
+
+
+Method = CoFEM | EM | Woodbury | Banded
+METHODS: dict[str, type[Method]] = {
+    "cofem": CoFEM,
+    "em": EM,
+    "woodbury": Woodbury,
+    "banded": Banded,
+}
+
+
+def choose_method(method: Any, model: Model) -> Method:
+    """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size."""
+    if isinstance(method, Method):
+        chosen: Method = method
+    elif isinstance(method, str) and method == "auto":
+        chosen = _best_for(model)
+    elif isinstance(method, str) and method in METHODS:
+        chosen = METHODS[method]()
+    elif isinstance(method, type) and method in METHODS.values():
+        raise TypeError(f"method must be an instance: write cofem.{method.__name__}()")
+    else:
+        names = ", ".join(repr(n) for n in ("auto", *METHODS))
+        kind = ValueError if isinstance(method, str) else TypeError
+        raise kind(f"method must be one of {names} or a method object, got {method!r}")
+    _refuse_unfit(chosen, model)
+    return chosen
+
+
+def _best_for(model: Model) -> Method:
+    operators = [task.operator for task in model.tasks]
+    if model.sparsifier is None and all(map(is_banded, operators)):
+        return Banded()
+    dense = isinstance(operators[0], (Dense, Sparse))
+    if model.sparsifier is not None:
+        # Woodbury needs the inverse of the prior; the probes are several times as many.
+        small = operators[0].shape[1] <= (1000 if dense else 300)
+        return EM() if small else CoFEM()
+    return cheapest(*operators[0].shape, dense=dense)
+
+
+def is_banded(operator: LinearOperator) -> bool:
+    """Whether the exact linear-time recursions know this Φ."""
+    return isinstance(operator, Autoregressive) and len(operator.coefficients) <= 2
+
+
+def _refuse_unfit(method: Method, model: Model) -> None:
+    """Say by name what a method cannot do, before anything is computed."""
+    if isinstance(method, Banded):
+        unfit = [t.operator for t in model.tasks if not is_banded(t.operator)]
+        if unfit:
+            raise ValueError(
+                'method "banded" needs phi to be an operators.Autoregressive of order 1 or 2, '
+                f"got {unfit[0]!r}"
+            )
+    if model.sparsifier is not None and not isinstance(method, (CoFEM, EM)):
+        raise ValueError(
+            f'method "{method.name}" does not take a sparsifier; use "cofem" or "em"'
+        )
+
+
+def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
+    """Return exact EM where its factorisation costs less than CoFEM's products at that size.
+
+    Examples
+    --------
+    >>> cheapest(50, 200, dense=True).name
     'woodbury'
-    >>> choose_method("auto", 20_000, 60_000, dense=False).name
+    >>> cheapest(20_000, 60_000, dense=False).name
     'cofem'
     """
-    if isinstance(method, (CoFEM, EM, Woodbury)):
-        return method
-    if method == "auto":
-        return _cheapest(n_rows, n_columns, dense=dense)
-    if isinstance(method, str) and method in METHODS:
-        return METHODS[method]()
-    names = ", ".join(repr(n) for n in ("auto", *METHODS))
-    if isinstance(method, type) and method in METHODS.values():
-        raise TypeError(f"method must be an instance: write cofem.{method.__name__}()")
-    kind = ValueError if isinstance(method, str) else TypeError
-    raise kind(f"method must be one of {names} or a method object, got {method!r}")
-
-
-def _cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
-    """Exact EM where its factorisation costs less than CoFEM's products at that size."""
     exact_em = 1.4 * n_columns**3
     exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
     # An iteration multiplies about 120 rows by ΦᴴΦ, at half the speed of the
@@ -193,33 +264,3 @@ def _cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()
     return EM() if exact_em <= exact_woodbury else Woodbury()
-
-
-def whole_number(name: str, value: Any, least: int) -> int:
-    """Return a count as an int, or refuse it by the name of its argument.
-
-    Examples
-    --------
-    >>> whole_number("max_iter", 5, least=1)
-    5
-    """
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
-    if number < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}")
-    return number
-
-
-def _between(name: str, value: Any, low: float, high: float) -> None:
-    number = float(value) if isinstance(value, numbers.Real) else math.nan
-    if not (low < number <= high and math.isfinite(number)):
-        raise ValueError(
-            f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}"
-        )
-
-
-def _positive_or_none(name: str, value: Any) -> None:
-    if value is not None:
-        _between(name, value, 0.0, float("inf"))

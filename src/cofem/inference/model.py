@@ -1,13 +1,20 @@
 """The one model behind every fit.
 
-y_ℓ = Φ_ℓ z_ℓ + ε, ε ~ N(0, I/β_ℓ), z_ℓ ~ N(0, diag(α)⁻¹) for tasks ℓ = 1 … L that
-share α. A :class:`Tie` says which coordinates share an entry of α besides.
+y_ℓ = Φ_ℓ x_ℓ + ε, ε ~ N(0, I/β_ℓ), for tasks ℓ = 1 … L. What is sparse is R x_ℓ, with
+prior precisions α that the tasks share; R = I unless a sparsifier is given, and then
+x is the z of the paper. The posterior precision of x_ℓ is
+
+    Q_ℓ = β_ℓ Φ_ℓᴴΦ_ℓ + Rᴴ diag(α) R.
+
+A :class:`Tie` says which coordinates share an entry of α besides.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +47,31 @@ class Task:
     def with_noise(self, noise_precision: float) -> Task:
         """Return the same measurements under another noise precision."""
         return replace(self, noise_precision=noise_precision)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Tasks with one operator and one noise precision: they share their covariance.
+
+    Attributes
+    ----------
+    operator : LinearOperator
+        Φ, shape (N, D).
+    y : array (L, N)
+        The data of the L tasks.
+    noise_precision : float
+        β.
+    log_volume : float
+        Added to the log evidence of each task.
+    members : tuple of int
+        Where these tasks stand among all tasks.
+    """
+
+    operator: LinearOperator
+    y: Array
+    noise_precision: float
+    log_volume: float
+    members: tuple[int, ...]
 
 
 class Tie:
@@ -77,16 +109,48 @@ class Tie:
 
 @dataclass(frozen=True)
 class Model:
-    """Tasks that share α, how α is tied, and whether z ≥ 0."""
+    """Tasks that share α, how α is tied, what is sparse, and whether z ≥ 0."""
 
     tasks: tuple[Task, ...]
     tie: Tie
     nonnegative: bool = False
+    sparsifier: LinearOperator | None = None
 
     @property
     def n_unknowns(self) -> int:
         """D."""
         return self.tasks[0].operator.shape[1]
+
+    @property
+    def n_precisions(self) -> int:
+        """The length of α: D, or the rows of the sparsifier."""
+        return self.n_unknowns if self.sparsifier is None else self.sparsifier.shape[0]
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """The tasks, with those that share operator and noise precision together."""
+        kinds: dict[tuple[int, float], list[int]] = {}
+        for i, task in enumerate(self.tasks):
+            kinds.setdefault((id(task.operator), task.noise_precision), []).append(i)
+        xp = backend.namespace(self.tasks[0].y)
+        return tuple(
+            Family(
+                self.tasks[members[0]].operator,
+                xp.stack([self.tasks[i].y for i in members]),
+                self.tasks[members[0]].noise_precision,
+                self.tasks[members[0]].log_volume,
+                tuple(members),
+            )
+            for members in kinds.values()
+        )
+
+    def in_task_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Turn one array (L_f, …) per family into one array (…) per task."""
+        placed: list[Array] = [None] * len(self.tasks)
+        for family, rows in zip(self.families, arrays, strict=True):
+            for row, member in enumerate(family.members):
+                placed[member] = rows[row, ...]
+        return placed
 
     @property
     def like(self) -> Array:
@@ -106,20 +170,44 @@ class Model:
 def initial_precision(model: Model) -> float:
     """Return the common α at which the prior explains the power of the data.
 
-    E‖Φz‖² = Σ‖φ_j‖²/α should be ‖y‖² less the noise's share; so a change of
-    units changes nothing but units.
+    A change of units then changes nothing but units.
     """
-    power = columns = noise = 0.0
+    signal, columns = _signal_power(model), 0.0
+    if model.sparsifier is not None:
+        return _sparsified_start(model, model.sparsifier, signal)
     for task in model.tasks:
         xp = backend.namespace(task.y)
-        power += float(xp.sum(backend.abs_squared(task.y)))
         norms = task.operator.column_norms_squared(task.y)
         columns += float(xp.sum(xp.astype(norms, xp.float64)))
+    if columns == 0.0:
+        return model.n_unknowns / signal  # Φ = 0: nothing can be learned anyway
+    return columns / signal  # E‖Φz‖² = Σ‖φ_j‖²/α
+
+
+def _signal_power(model: Model) -> float:
+    """Return ‖y‖² less the noise's share, and never zero."""
+    power = noise = 0.0
+    for task in model.tasks:
+        power += _squared(task.y)
         if math.isfinite(task.noise_precision):  # NaN while it is being looked for
             noise += task.operator.shape[0] / task.noise_precision
     signal = max(power - noise, 0.1 * power)
-    if signal == 0.0:
-        signal = noise or 1.0  # y = 0: only the noise sets a scale
-    if columns == 0.0:
-        return model.n_unknowns / signal  # Φ = 0: nothing can be learned anyway
-    return columns / signal
+    return signal or noise or 1.0  # y = 0: only the noise sets a scale
+
+
+def _sparsified_start(model: Model, sparsifier: LinearOperator, signal: float) -> float:
+    """α from a first picture of x, the adjoint's, scaled to fit the data best."""
+    energy = 0.0
+    for family in model.families:
+        picture = family.operator.adjoint(family.y)
+        size, image = _squared(picture), _squared(family.operator.forward(picture))
+        scale = size / image if image > 0 else 0.0
+        energy += scale**2 * _squared(sparsifier.forward(picture))
+    if energy == 0.0:
+        return model.n_precisions / signal
+    return model.n_precisions * len(model.tasks) / energy
+
+
+def _squared(x: Array) -> float:
+    xp = backend.namespace(x)
+    return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))

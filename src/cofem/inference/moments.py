@@ -8,23 +8,30 @@ from typing import Protocol
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.model import Task
+from cofem.inference.model import Family
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Posterior moments of one task at given α.
+    """Posterior moments of a family of L tasks at given α.
 
     Attributes
     ----------
-    mean : array (D,)
-        μ of the Gaussian posterior.
-    variance : array (D,) or None
-        Σ_jj, or an estimate inside its bounds; None where no M-step follows.
+    mean : array (L, D)
+        μ of the Gaussian posterior of x.
+    variance : array (M,) or None
+        Var (Rx)_j, the same for all tasks of the family, or an estimate inside its
+        bounds; None where no M-step follows. R = I: Σ_jj, and M = D.
+    sparse_mean : array (L, M)
+        Rμ; ``mean`` itself for R = I.
+    count : array (M,) or None
+        How many directions each α_j stands for; None: one. See
+        :mod:`cofem.inference.leverage`.
     freedom : float
-        Σ_j (1 − α_j Σ_jj), the number of directions that the data determine.
+        The number of directions that the data determine, over all tasks of the
+        family: R = I, Σ_j (1 − α_j Σ_jj) for each.
     log_evidence : float
-        log p(y | α, β) where it comes for free, else NaN.
+        log p(y | α, β), summed over the tasks, where it comes for free, else NaN.
     cg_steps, products : int
         CG steps and rows multiplied by Φ or Φᴴ in this E-step.
     trouble : str
@@ -33,6 +40,8 @@ class Moments:
 
     mean: Array
     variance: Array | None
+    sparse_mean: Array
+    count: Array | None = None
     freedom: float = math.nan
     log_evidence: float = math.nan
     cg_steps: int = 0
@@ -42,7 +51,10 @@ class Moments:
 
 @dataclass(frozen=True)
 class Report:
-    """What the user is told at the end: variances with their errors, and the evidence."""
+    """What the user is told at the end: variances of x with their errors, and the evidence.
+
+    The variances, (D,), are those of every task of the family; the evidence is their sum.
+    """
 
     variance: Array
     variance_error: Array
@@ -54,9 +66,9 @@ class Report:
 
 
 class EStep(Protocol):
-    """Posterior moments of one task; the EM loop never asks how."""
+    """Posterior moments of one family of tasks; the EM loop never asks how."""
 
-    task: Task
+    family: Family
 
     def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
         """Return the moments at α; ``start`` is the last mean, ``last`` says no M-step follows."""
@@ -67,21 +79,23 @@ class EStep(Protocol):
         ...
 
 
-def log_evidence(task: Task, alpha: Array, mean: Array, log_det_precision: float) -> float:
-    """Return log p(y | α, β) from log|A| and the mean.
+def log_evidence(family: Family, alpha: Array, mean: Array, log_det_precision: float) -> float:
+    """Return log p(y | α, β), summed over the tasks, from log|A| and the means; R = I.
 
     log|C_y| = log|A| − Σ log α − N log β. The quadratic form is taken as
     β‖y − Φμ‖² + Σ α|μ|², the minimum that μ attains, so that a small error in μ
     enters squared.
     """
     xp = backend.namespace(alpha)
-    n, beta = task.operator.shape[0], task.noise_precision
-    misfit = backend.abs_squared(task.y - task.operator.forward(mean))
+    n, beta = family.operator.shape[0], family.noise_precision
+    misfit = backend.abs_squared(family.y - family.operator.forward(mean))
     double = xp.float64
     quadratic = beta * float(xp.sum(xp.astype(misfit, double)))
     quadratic += float(xp.sum(xp.astype(alpha * backend.abs_squared(mean), double)))
     log_det = log_det_precision - float(xp.sum(xp.log(xp.astype(alpha, double))))
     log_det -= n * math.log(beta)
+    tasks = family.y.shape[0]
     if backend.is_complex(mean):
-        return -(n * math.log(math.pi) + log_det + quadratic)
-    return task.log_volume - 0.5 * (n * math.log(2 * math.pi) + log_det + quadratic)
+        return -(tasks * (n * math.log(math.pi) + log_det) + quadratic)
+    one = family.log_volume - 0.5 * (n * math.log(2 * math.pi) + log_det)
+    return tasks * one - 0.5 * quadratic

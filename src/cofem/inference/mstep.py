@@ -12,17 +12,28 @@ from cofem.inference.rectified import rectified_second_moment
 
 
 def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
-    """Return α_j = n_j / Σ E|z_j|² over the tasks and coordinates that share it."""
-    total = second_moment(model, moments[0])
-    for task_moments in moments[1:]:
-        total = total + second_moment(model, task_moments)
-    return 1 / model.tie.average(total / len(moments))
+    """Return α_j = n_j / Σ E|(Rx)_j|² over the tasks and coordinates that share it.
+
+    n_j counts directions: one a coordinate and task, or what R leaves of them.
+    """
+    xp = backend.namespace(moments[0].mean)
+    total: Array = 0.0
+    count: Array = 0.0
+    for family in moments:
+        total = total + xp.sum(second_moment(model, family), axis=0)
+        tasks = family.mean.shape[0]
+        count = count + (tasks if family.count is None else tasks * family.count)
+    if all(m.count is None for m in moments):
+        return 1 / model.tie.average(total / count)
+    return model.tie.average(count) / model.tie.average(total)
 
 
 def second_moment(model: Model, moments: Moments) -> Array:
-    """Return E|z_j|² under the (rectified, if z ≥ 0) posterior."""
+    """Return E|(Rx)_j|², (L, M), under the (rectified, if z ≥ 0) posterior."""
     if moments.variance is None:
         raise ValueError("an M-step needs variances")
     if model.nonnegative:
-        return rectified_second_moment(moments.mean, moments.variance)
-    return backend.abs_squared(moments.mean) + moments.variance
+        xp = backend.namespace(moments.mean)
+        variance = xp.broadcast_to(moments.variance, moments.sparse_mean.shape)
+        return rectified_second_moment(moments.sparse_mean, variance)
+    return backend.abs_squared(moments.sparse_mean) + moments.variance

@@ -89,7 +89,7 @@ class _Walker:
         self.iteration, self.products, self.freedom = 0, 0, 0.0
 
     def walk(self, noise_precision: float, iterations: int) -> list[Array]:
-        """Run EM at this β and return the fitted data of every task."""
+        """Run EM at this β and return the fitted data of every family."""
         model = self.model.with_noise([noise_precision] * len(self.model.tasks))
         esteps = self.make(model)
         for _ in range(iterations):
@@ -106,7 +106,7 @@ class _Walker:
             self.products += sum(m.products for m in moments)
         assert self.means is not None
         self.products += len(model.tasks)
-        return [t.operator.forward(m) for t, m in zip(model.tasks, self.means, strict=True)]
+        return [f.operator.forward(m) for f, m in zip(model.families, self.means, strict=True)]
 
 
 def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> NoiseEstimate:
@@ -122,6 +122,8 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
     alpha : array (D,)
         Where EM starts.
     """
+    # One noise precision for all tasks: a family is then an operator.
+    model = model.with_noise([1.0] * len(model.tasks))
     n_data = sum(t.operator.shape[0] for t in model.tasks)
     power = sum(_squared(t.y) for t in model.tasks) / n_data
     if power == 0.0:
@@ -134,11 +136,14 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
         replace(t, y=t.y + delta * e)
         for t, e in zip(model.tasks, signs, strict=True)
     )
-    twin_model = Model(twin_tasks, model.tie, model.nonnegative)
+    twin_model = replace(model, tasks=twin_tasks)
+    family_signs = [
+        backend.namespace(f.y).stack([signs[i] for i in f.members]) for f in model.families
+    ]
     products = 0
     for top in TOPS:
         walker, twin = _Walker(model, make, alpha), _Walker(twin_model, make, alpha)
-        ladder = _descend(walker, twin, signs, delta, power, top)
+        ladder = _descend(walker, twin, family_signs, delta, power, top)
         products += walker.products + twin.products
         chosen = _choose(ladder)
         if not _best_at_the_top(ladder[:2]):
@@ -151,7 +156,8 @@ def _descend(
     walker: _Walker, twin: _Walker, signs: list[Array], delta: float, power: float, top: float
 ) -> list[Rung]:
     """Walk both from the rung at ``top`` dB down until the signal is being lost."""
-    tasks = walker.model.tasks
+    families = walker.model.families
+    n_data = sum(f.y.shape[0] * f.operator.shape[0] for f in families)
     ladder: list[Rung] = []
     for snr in np.arange(top, LOWEST - RUNG / 2, -RUNG):
         beta = 10 ** (float(snr) / 10) / power
@@ -160,10 +166,10 @@ def _descend(
         ladder.append(
             Rung(
                 noise_precision=beta,
-                residual=sum(_squared(t.y - f) for t, f in zip(tasks, fitted, strict=True)),
+                residual=sum(_squared(f.y - g) for f, g in zip(families, fitted, strict=True)),
                 freedom=walker.freedom,
                 divergence=sum(map(_divergence, signs, fitted, moved)) / delta,
-                n_data=sum(t.operator.shape[0] for t in tasks),
+                n_data=n_data,
             )
         )
         if _past_the_rise(ladder) or _best_at_the_top(ladder):

@@ -10,7 +10,7 @@ from cofem.backend import Array
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.model import Task
 from cofem.linalg.cg import Status, solve
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import posterior_precision
 from cofem.operators import LinearOperator
 from cofem.operators.realified import Realified
 
@@ -20,14 +20,17 @@ EXACT_ROWS = 256
 EXACT_UNKNOWNS = 1024
 
 
-def _inverse(task: Task, alpha: Array) -> Callable[[Array], Array]:
+def _inverse(
+    task: Task, alpha: Array, sparsifier: LinearOperator | None
+) -> Callable[[Array], Array]:
     """Return b → A⁻¹ b for rows b, to 1e-6 of their size (1e-5 in single precision)."""
     xp = backend.namespace(alpha)
     eps = float(xp.finfo(alpha.dtype).eps)
     beta = task.noise_precision
-    matrix = ShiftedGram(task.operator, beta, alpha)
+    matrix = posterior_precision(task.operator, beta, alpha, sparsifier)
+    prior = alpha if sparsifier is None else sparsifier.weighted_column_norms_squared(alpha)
     # Made once: for an operator of functions the norms cost products.
-    diagonal = beta * task.operator.column_norms_squared(alpha) + alpha
+    diagonal = beta * task.operator.column_norms_squared(alpha) + prior
     rtol = max(1e-6, 100 * eps)
 
     def inverse(rhs: Array) -> Array:
@@ -41,23 +44,31 @@ def _inverse(task: Task, alpha: Array) -> Callable[[Array], Array]:
 
 
 def deviations(
-    task: Task, alpha: Array, n: int, *, seed: int, like: Array, stream: int = 0
+    task: Task,
+    alpha: Array,
+    n: int,
+    *,
+    seed: int,
+    like: Array,
+    stream: int = 0,
+    sparsifier: LinearOperator | None = None,
 ) -> Array:
-    """Draw n samples of N(0, A⁻¹), shape (n, D).
+    """Draw n samples of N(0, Q⁻¹), shape (n, D).
 
-    b = βΦᴴε + √α∘η with ε ~ N(0, I/β), η ~ N(0, I) has covariance A, so A⁻¹b has
-    covariance A⁻¹ (Papandreou & Yuille 2010).
+    b = βΦᴴε + Rᴴ(√α∘η) with ε ~ N(0, I/β), η ~ N(0, I) has covariance Q, so Q⁻¹b has
+    covariance Q⁻¹ (Papandreou & Yuille 2010).
     """
     xp = backend.namespace(like)
-    n_rows, n_columns = task.operator.shape
+    n_rows = task.operator.shape[0]
     random = backend.Random(seed, stream)
-    root, inverse = xp.sqrt(alpha), _inverse(task, alpha)
+    root, inverse = xp.sqrt(alpha), _inverse(task, alpha, sparsifier)
     parts = []
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
         noise = random.normal((size, n_rows), _like_data(task, like))
-        prior = random.normal((size, n_columns), like)
-        rhs = task.noise_precision**0.5 * task.operator.adjoint(noise) + root * prior
+        prior = root * random.normal((size, alpha.shape[0]), like)
+        prior = prior if sparsifier is None else sparsifier.adjoint(prior)
+        rhs = task.noise_precision**0.5 * task.operator.adjoint(noise) + prior
         parts.append(inverse(xp.astype(rhs, like.dtype, copy=False)))
     return xp.concat(parts)
 
@@ -68,33 +79,42 @@ def _like_data(task: Task, like: Array) -> Array:
 
 
 def variance_of_map(
-    task: Task, alpha: Array, op: LinearOperator, *, like: Array, n_samples: int, seed: int
+    task: Task,
+    alpha: Array,
+    op: LinearOperator,
+    *,
+    like: Array,
+    n_samples: int,
+    seed: int,
+    sparsifier: LinearOperator | None = None,
 ) -> Array:
-    """Return diag(R A⁻¹ Rᴴ) for the operator R = ``op``, shape (M,)."""
+    """Return diag(B Q⁻¹ Bᴴ) for the operator B = ``op``, shape (M,)."""
     if op.is_complex and not backend.is_complex(like):
         halves = variance_of_map(
-            task, alpha, Realified(op), like=like, n_samples=n_samples, seed=seed
+            task, alpha, Realified(op),
+            like=like, n_samples=n_samples, seed=seed, sparsifier=sparsifier,
         )
         return (halves[: op.shape[0]] + halves[op.shape[0] :]) / 2
     n_rows, n_columns = op.shape
     if n_rows <= EXACT_ROWS:
-        return _by_rows(task, alpha, op, like)
+        return _by_rows(op, like, _inverse(task, alpha, sparsifier))
     if n_columns <= EXACT_UNKNOWNS:
-        return _by_factor(task, alpha, op, like)
+        return _by_factor(task, alpha, op, like, sparsifier)
     xp = backend.namespace(like)
     total = 0.0
     for first in range(0, n_samples, BLOCK):
         size = min(BLOCK, n_samples - first)
-        draws = deviations(task, alpha, size, seed=seed, stream=first, like=like)
+        draws = deviations(
+            task, alpha, size, seed=seed, stream=first, like=like, sparsifier=sparsifier
+        )
         total = total + xp.sum(backend.abs_squared(op.forward(draws)), axis=0)
     return total / n_samples
 
 
-def _by_rows(task: Task, alpha: Array, op: LinearOperator, like: Array) -> Array:
+def _by_rows(op: LinearOperator, like: Array, inverse: Callable[[Array], Array]) -> Array:
     """One solve for every row of the map."""
     xp = backend.namespace(like)
     eye = xp.eye(op.shape[0], dtype=like.dtype, device=backend.device_of(like))
-    inverse = _inverse(task, alpha)
     parts = []
     for first in range(0, op.shape[0], BLOCK):
         rows = op.adjoint(eye[first : min(first + BLOCK, op.shape[0]), :])
@@ -109,12 +129,16 @@ def _by_rows(task: Task, alpha: Array, op: LinearOperator, like: Array) -> Array
     return xp.clip(xp.concat(parts), min=0.0)
 
 
-def _by_factor(task: Task, alpha: Array, op: LinearOperator, like: Array) -> Array:
-    """A⁻¹ = LᴴL for few unknowns, and the map applied to every row of L."""
+def _by_factor(
+    task: Task, alpha: Array, op: LinearOperator, like: Array, sparsifier: LinearOperator | None
+) -> Array:
+    """Q⁻¹ = LᴴL for few unknowns, and the map applied to every row of L."""
     xp = backend.namespace(like)
     n = op.shape[1]
     eye = xp.eye(n, dtype=like.dtype, device=backend.device_of(like))
-    matrix = ShiftedGram(task.operator, task.noise_precision, alpha).product(eye)
+    matrix = posterior_precision(
+        task.operator, task.noise_precision, alpha, sparsifier
+    ).product(eye)
     root = backend.conj(backend.inverse_cholesky(xp.matrix_transpose(matrix)))
     total = 0.0
     for first in range(0, n, BLOCK):

@@ -17,7 +17,7 @@ from cofem.backend import Array
 from cofem.linalg.cg_blocks import BlockSolver
 from cofem.linalg.cg_masked import solve_masked
 from cofem.linalg.cg_result import CGResult, Status
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import Matrix
 
 __all__ = ["CGResult", "Status", "solve"]
 
@@ -28,7 +28,7 @@ BLOCK = 1 << 16
 
 
 def solve(
-    matrix: ShiftedGram,
+    matrix: Matrix,
     rhs: Array,
     *,
     preconditioner: Array | None = None,
@@ -43,7 +43,7 @@ def solve(
 
     Parameters
     ----------
-    matrix : ShiftedGram
+    matrix : ShiftedGram or SparsifiedGram
         A, Hermitian and positive definite.
     rhs : array (Q, D)
         Right-hand sides, one a row. A row of zeros is solved at once.
@@ -70,6 +70,7 @@ def solve(
     --------
     >>> import numpy as np
     >>> from cofem.operators import Dense
+    >>> from cofem.linalg.systems import ShiftedGram
     >>> A = ShiftedGram(Dense(np.diag([1.0, 2.0, 3.0])), scale=1.0, diagonal=np.ones(3))
     >>> found = solve(A, np.array([[2.0, 5.0, 10.0], [0.0, 0.0, 0.0]]))
     >>> found.x.round(6)

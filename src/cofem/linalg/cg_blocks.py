@@ -6,7 +6,7 @@ import numpy as np
 
 from cofem.linalg import kernels
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import Matrix
 
 
 class BlockSolver:
@@ -14,7 +14,7 @@ class BlockSolver:
 
     def __init__(
         self,
-        matrix: ShiftedGram,
+        matrix: Matrix,
         rhs: np.ndarray,
         inverse: np.ndarray,
         *,

@@ -20,7 +20,8 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import CGResult, Coefficients
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import Matrix
+from cofem.operators import LinearOperator
 
 ProbeMaker = Callable[[int, int, Array, int], Array]
 """(number, dimension, like, seed) → probes of shape (number, dimension)."""
@@ -100,7 +101,7 @@ class ExtraSystems:
 
 
 def estimate_diagonal(
-    matrix: ShiftedGram,
+    matrix: Matrix,
     scaling: Array,
     *,
     like: Array,
@@ -114,8 +115,11 @@ def estimate_diagonal(
     joint: bool = False,
     keep_coefficients: bool = False,
     extra: ExtraSystems | None = None,
+    image: LinearOperator | None = None,
 ) -> DiagonalEstimate:
     """Estimate scaling² ∘ diag(A⁻¹) from ``n_probes`` solves of A x = scaling∘p.
+
+    With an operator R as ``image``: scaling² ∘ diag(R A⁻¹ Rᴴ), from A x = Rᴴ(scaling∘p).
 
     The probes are drawn and solved ``block`` at a time and only sums are kept,
     so memory is O(D · block) however many there are. Results do not depend on
@@ -125,6 +129,7 @@ def estimate_diagonal(
     --------
     >>> import numpy as np
     >>> from cofem.operators import Diagonal
+    >>> from cofem.linalg.systems import ShiftedGram
     >>> A = ShiftedGram(Diagonal(np.array([1.0, 2.0])), scale=1.0, diagonal=np.ones(2))
     >>> found = estimate_diagonal(
     ...     A, np.ones(2), like=np.zeros(2), n_probes=4, seed=0,
@@ -141,7 +146,8 @@ def estimate_diagonal(
     beside: CGResult | None = None
     for index, first in enumerate(range(0, n_probes, block)):
         p = probes(min(block, n_probes - first), n_columns, like, _block_seed(seed, index))
-        batch = _with_extra(p * scaling, extra if index == 0 else None, rtol)
+        rhs = p * scaling if image is None else image.adjoint(p * scaling)
+        batch = _with_extra(rhs, extra if index == 0 else None, rtol)
         found = solve(
             matrix,
             batch.rhs,
@@ -156,7 +162,8 @@ def estimate_diagonal(
         skip = 0
         if extra is not None and index == 0:
             beside, skip = found, extra.rhs.shape[0]
-        one = backend.real(backend.conj(p) * found.x[skip:, :]) * scaling
+        x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
+        one = backend.real(backend.conj(p) * x) * scaling
         total = total + xp.sum(one, axis=0)
         squares = squares + xp.sum(one * one, axis=0)
         if modulus_one:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
+from cofem import backend
 from cofem.backend import Array
 from cofem.operators import LinearOperator
 
@@ -45,3 +47,68 @@ class ShiftedGram:
     def product(self, x: Array) -> Array:
         """Return A x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x) + self.diagonal * x
+
+
+@dataclass(frozen=True)
+class SparsifiedGram:
+    """Q = scale · ΦᴴΦ + Rᴴ diag(weights) R; without an operator only its second part.
+
+    The same face as :class:`ShiftedGram`, with nothing on the diagonal apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cofem.operators import FiniteDifference, Identity
+    >>> R = FiniteDifference((3,), axis=0)
+    >>> SparsifiedGram(Identity(3), 1.0, R, np.ones(3)).product(np.eye(3))
+    array([[ 3., -1., -1.],
+           [-1.,  3., -1.],
+           [-1., -1.,  3.]])
+    """
+
+    operator: LinearOperator | None
+    scale: float
+    sparsifier: LinearOperator
+    weights: Array
+
+    @property
+    def splits_rows(self) -> bool:
+        """Whether rows may be handed to several threads at no loss."""
+        parts = (self.sparsifier, self.operator)
+        return all(part.splits_rows for part in parts if part is not None)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Zeros: all of Q is in its bulk."""
+        xp = backend.namespace(self.weights)
+        device = backend.device_of(self.weights)
+        return xp.zeros(self.sparsifier.shape[1], dtype=self.weights.dtype, device=device)
+
+    def bulk(self, x: Array) -> Array:
+        """Qx / scale."""
+        inner = (self.weights / self.scale) * self.sparsifier.forward(x)
+        prior = self.sparsifier.adjoint(inner)
+        return prior if self.operator is None else self.operator.gram(x) + prior
+
+    def with_unit_scale(self) -> SparsifiedGram:
+        """Return Q/scale."""
+        return SparsifiedGram(self.operator, 1.0, self.sparsifier, self.weights / self.scale)
+
+    def product(self, x: Array) -> Array:
+        """Return Q x for every row of x, shape (…, D)."""
+        return self.scale * self.bulk(x)
+
+
+Matrix = ShiftedGram | SparsifiedGram
+
+
+def posterior_precision(
+    operator: LinearOperator,
+    noise_precision: float,
+    alpha: Array,
+    sparsifier: LinearOperator | None = None,
+) -> Matrix:
+    """Return βΦᴴΦ + Rᴴ diag(α) R, with R = I where no sparsifier is given."""
+    if sparsifier is None:
+        return ShiftedGram(operator, noise_precision, alpha)
+    return SparsifiedGram(operator, noise_precision, sparsifier, alpha)

@@ -204,6 +204,9 @@ class Scaled(LinearOperator):
     def _row_norms_squared(self, like: Array) -> Array:
         return self._square * self.op._row_norms_squared(like)
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return self._square * self.op._weighted_column_norms_squared(weights)
+
     @property
     def _square(self) -> float:
         return abs(self.factor) ** 2
@@ -259,6 +262,15 @@ class Stack(LinearOperator):
         total = self.operators[0].column_norms_squared(like)
         for op in self.operators[1:]:
             total = total + op.column_norms_squared(like)
+        return total
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        start, total = 0, None
+        for op in self.operators:
+            stop = start + op.shape[0]
+            part = op._weighted_column_norms_squared(weights[start:stop])
+            total = part if total is None else total + part
+            start = stop
         return total
 
     def _row_norms_squared(self, like: Array) -> Array:

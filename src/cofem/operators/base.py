@@ -94,6 +94,14 @@ class LinearOperator(ABC):
         # A copy: who asks may write into it.
         return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=True)
 
+    def weighted_column_norms_squared(self, weights: Array) -> Array:
+        """Return Σ_i w_i |Φ_ij|² for every column, shape (D,): the diagonal of Φᴴ diag(w) Φ.
+
+        ``weights`` (N,) are positive. Exact where the operator knows its entries;
+        otherwise estimated from a few products, good enough for a preconditioner.
+        """
+        return self._weighted_column_norms_squared(weights)
+
     # -- what a concrete operator provides -------------------------------------
 
     @abstractmethod
@@ -107,6 +115,11 @@ class LinearOperator(ABC):
 
     @abstractmethod
     def _column_norms_squared(self, like: Array) -> Array: ...
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        from cofem.operators.norms import estimate_weighted_norms
+
+        return estimate_weighted_norms(self, weights)
 
     def _row_norms_squared(self, like: Array) -> Array:
         raise NotImplementedError(f"{type(self).__name__} has no formula for its row norms")

@@ -84,6 +84,9 @@ class Dense(LinearOperator):
             backend.abs_squared(self._matrix.like(like)), axis=0
         )
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return weights @ backend.abs_squared(self._matrix.like(weights))
+
     def _row_norms_squared(self, like: Array) -> Array:
         return backend.namespace(like).sum(
             backend.abs_squared(self._matrix.like(like)), axis=1

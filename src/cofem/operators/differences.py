@@ -61,5 +61,10 @@ class FiniteDifference(LinearOperator):
         norm = 2.0 if self.image_shape[self.axis] > 1 else 0.0
         return self._constant_norms(norm, self.shape[1], like)
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        if self.image_shape[self.axis] == 1:
+            return 0 * weights
+        return self._sum(weights, (1.0, 1.0), (0, 1))
+
     def _row_norms_squared(self, like: Array) -> Array:
         return self._column_norms_squared(like)

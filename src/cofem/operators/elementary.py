@@ -45,6 +45,9 @@ class Identity(LinearOperator):
     def _column_norms_squared(self, like: Array) -> Array:
         return self._constant_norms(1.0, self.shape[1], like)
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return self._forward(weights)
+
     def _row_norms_squared(self, like: Array) -> Array:
         return self._column_norms_squared(like)
 
@@ -90,6 +93,9 @@ class Diagonal(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         return backend.abs_squared(self._weights.like(like))
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return weights * backend.abs_squared(self._weights.like(weights))
 
     def _row_norms_squared(self, like: Array) -> Array:
         return self._column_norms_squared(like)

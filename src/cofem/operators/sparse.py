@@ -129,6 +129,12 @@ class Sparse(LinearOperator):
     def _column_norms_squared(self, like: Array) -> Array:
         return _squares_by_row(self._conjugate_transpose, like)
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        squares = self._csr.copy()
+        squares.data = backend.abs_squared(squares.data).astype(np.float64)
+        found = np.asarray(backend.to_numpy(weights) @ squares)
+        return backend.from_numpy(found, weights)
+
     def _row_norms_squared(self, like: Array) -> Array:
         return _squares_by_row(self._csr, like)
 

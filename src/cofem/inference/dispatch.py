@@ -1,0 +1,53 @@
+"""From a method's name to the code that runs it."""
+
+from __future__ import annotations
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.estep_cofem import CovarianceFreeEStep
+from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
+from cofem.inference.loop import Callback, Outcome, run_em
+from cofem.inference.methods import EM, CoFEM, Method, Woodbury
+from cofem.inference.model import Family, Model, initial_precision
+from cofem.inference.moments import EStep
+
+
+def run_method(
+    model: Model,
+    method: Method,
+    alpha: Array,
+    *,
+    seed: int,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+) -> Outcome:
+    """Run any method from the precisions ``alpha``: the EM loop, or a loop of its own."""
+    esteps = make_esteps(model, method, seed)
+    return run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=callback)
+
+
+def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
+    """Return the E-step of every family; CoFEM's for the methods that have none."""
+    like, sparsifier = model.like, model.sparsifier
+
+    def one(family: Family, stream: int) -> EStep:
+        if isinstance(method, EM):
+            return CholeskyEStep(family, like, sparsifier, method.leverage)
+        if isinstance(method, Woodbury):
+            return WoodburyEStep(family, like)
+        options = method if isinstance(method, CoFEM) else CoFEM()
+        return CovarianceFreeEStep(family, options, like, seed, stream, sparsifier)
+
+    return [one(family, i) for i, family in enumerate(model.families)]
+
+
+def starting_precision(model: Model, method: Method) -> Array:
+    """Return the α that every method starts from, the same for every coordinate."""
+    like = model.like
+    xp = backend.namespace(like)
+    value = method.initial_precision
+    if value is None:
+        value = initial_precision(model)
+    dtype = backend.real_dtype(like.dtype, xp)
+    return xp.full((model.n_precisions,), value, dtype=dtype, device=backend.device_of(like))
