@@ -123,8 +123,9 @@ def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
     moved = size = 0.0
     for a, b in zip(new, old, strict=True):
         xp = backend.namespace(a)
-        moved += float(xp.sum(xp.astype(backend.abs_squared(a - b), xp.float64)))
-        size += float(xp.sum(xp.astype(backend.abs_squared(a), xp.float64)))
+        both = xp.stack([xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))])
+        pair = backend.to_numpy(both)  # one transfer
+        moved, size = moved + float(pair[0]), size + float(pair[1])
     if moved == 0.0:
         return 0.0
     return math.sqrt(moved / size) if size > 0 else math.inf

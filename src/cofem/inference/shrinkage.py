@@ -22,8 +22,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from scipy.optimize import brentq
-
 from cofem import backend
 from cofem.backend import Array
 
@@ -45,19 +43,25 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float)
     array([0.5 , 0.75])
     """
     xp = backend.namespace(alpha)
-
-    def excess(log_ratio: float) -> float:
-        field = alpha / (alpha + (noise_precision * math.exp(log_ratio)) * theta)
-        return float(xp.sum(field)) - trace
-
-    lowest, highest = -45.0, 0.0  # c from β e⁻⁴⁵, which is nothing, to β
-    if excess(lowest) <= 0:
-        log_ratio = lowest
-    elif excess(highest) >= 0:
-        log_ratio = highest
-    else:
-        log_ratio = brentq(excess, lowest, highest, xtol=1e-6)
-    return alpha / (alpha + (noise_precision * math.exp(log_ratio)) * theta)
+    low, high, t = -45.0, 0.0, 0.0  # t = log(c/β): from nothing to β
+    if trace >= alpha.shape[0]:
+        t = low
+    for _ in range(0 if t == low else 60):
+        field = alpha / (alpha + (noise_precision * math.exp(t)) * theta)
+        # One transfer for both: on a GPU each waits for all that was queued.
+        sums = backend.to_numpy(xp.stack([xp.sum(field), xp.sum(field * (1 - field))]))
+        excess, slope = float(sums[0]) - trace, float(sums[1])
+        if t == 0.0 and excess >= 0:
+            break
+        low, high = (t, high) if excess > 0 else (low, t)
+        # Newton's step, and half the bracket where that leaves it.
+        following = t + excess / slope if slope > 0 else math.inf
+        if not low < following < high:
+            following = (low + high) / 2
+        moved, t = abs(following - t), following
+        if moved <= 1e-6:
+            break
+    return alpha / (alpha + (noise_precision * math.exp(t)) * theta)
 
 
 def shrink(
@@ -81,11 +85,10 @@ def shrink(
     """
     xp = backend.namespace(alpha)
     field = mean_field(alpha, theta, noise_precision, float(xp.sum(estimate)))
-    if n_probes > 1:
-        noise = float(xp.mean(variance)) / n_probes
-    else:
-        noise = float(xp.mean(field * (1 - field)))  # the largest it can be
-    departure = float(xp.mean((estimate - field) ** 2))
+    # From a single probe: the largest that its variance can be.
+    spread = variance / n_probes if n_probes > 1 else field * (1 - field)
+    pair = xp.stack([xp.mean(spread), xp.mean((estimate - field) ** 2)])
+    noise, departure = (float(v) for v in backend.to_numpy(pair))
     weight = 1.0 if departure <= noise else noise / departure
     return Shrunk(weight * field + (1 - weight) * estimate, weight)
 

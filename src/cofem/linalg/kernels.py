@@ -12,30 +12,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.linalg.compiled import compiled
 
 # Sums may be reordered, which vectorises them; NaN and Inf keep their meaning.
-_OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+_OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
-def _compiled(function: Any) -> Any:
-    try:
-        return numba.njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # nowhere to keep the compiled code: compile in every process
-        return numba.njit(**_OPTIONS)(function)
-
-
-@_compiled
+@compiled(**_OPTIONS)
 def _dot(a: Any, b: Any) -> float:
     """Re(ā b) in double precision: single numbers are multiplied outside their range."""
     return np.float64(a.real) * np.float64(b.real) + np.float64(a.imag) * np.float64(b.imag)
 
 
-@_compiled
+@compiled(**_OPTIONS)
 def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Σ_j weight_j |r_j|² of every row."""
     out = np.zeros(r.shape[0])
@@ -47,7 +40,7 @@ def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-@_compiled
+@compiled(**_OPTIONS)
 def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
     out = np.zeros(p.shape[0])
@@ -61,7 +54,7 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     return out
 
 
-@_compiled
+@compiled(**_OPTIONS)
 def descend(
     x: np.ndarray,
     r: np.ndarray,
@@ -84,7 +77,7 @@ def descend(
     return out
 
 
-@_compiled
+@compiled(**_OPTIONS)
 def turn(p: np.ndarray, r: np.ndarray, factor: np.ndarray, inverse: np.ndarray) -> None:
     """P += factor M⁻¹R in place."""
     for q in range(p.shape[0]):
@@ -93,7 +86,7 @@ def turn(p: np.ndarray, r: np.ndarray, factor: np.ndarray, inverse: np.ndarray) 
             p[q, j] += multiple * (inverse[j] * r[q, j])
 
 
-@_compiled
+@compiled(**_OPTIONS)
 def advance(
     x: np.ndarray,
     r: np.ndarray,

@@ -1,0 +1,36 @@
+"""Loops compiled by numba, without Python's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+try:
+    import numba
+except ImportError:  # a machine that only works on its GPU can do without
+    numba = None
+
+
+def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function of NumPy arrays; the code is kept on disk where that is possible.
+
+    ``options`` are numba's. Without numba the function raises when it is called.
+    """
+    if function is None:
+        return lambda f: compiled(f, **options)
+    if numba is None:
+        return _missing(function)
+    options = {"nogil": True, **options}
+    try:
+        return numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # nowhere to keep the compiled code: compile in every process
+        return numba.njit(**options)(function)
+
+
+def _missing(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        raise ImportError(
+            f"{function.__name__} is compiled by numba, which is not installed: pip install numba"
+        )
+
+    return call
