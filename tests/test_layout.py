@@ -18,7 +18,8 @@ LAYERS = [
     {"inference"},
     {"posterior", "storage", "validation"},
     {"fitting"},
-    {"simulate", "plot", "theory", "calcium", "mri", "sklearn", "paper"},
+    {"simulate", "plot", "theory", "calcium", "mri", "sklearn", "many"},
+    {"paper"},
     {"cli"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -29,6 +30,7 @@ CONFINED = {
     "typer": {"cli"},
     "matplotlib": {"plot", "cli", "calcium", "mri", "paper"},
     "torch": {"backend"},
+    "triton": {"backend"},
     "jax": {"backend"},
     "cupy": {"backend"},
 }

@@ -12,17 +12,21 @@ from typing import Any
 
 from cofem import operators
 from cofem.fitting import ConvergenceWarning, fit, posterior
-from cofem.inference.methods import EM, CoFEM, Woodbury
+from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
 from cofem.posterior import Posterior
 from cofem.storage import load
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AMP",
     "EM",
+    "VI",
+    "Banded",
     "CoFEM",
     "ConvergenceWarning",
     "Posterior",
+    "Sequential",
     "Woodbury",
     "fit",
     "load",

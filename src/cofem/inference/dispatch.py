@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference import amp, sequential, vi
+from cofem.inference.estep_banded import BandedEStep
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
 from cofem.inference.loop import Callback, Outcome, run_em
-from cofem.inference.methods import EM, CoFEM, Method, Woodbury
+from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Method, Sequential, Woodbury
 from cofem.inference.model import Family, Model, initial_precision
 from cofem.inference.moments import EStep
 
@@ -23,6 +25,18 @@ def run_method(
     callback: Callback | None = None,
 ) -> Outcome:
     """Run any method from the precisions ``alpha``: the EM loop, or a loop of its own."""
+    if isinstance(method, AMP):
+        return amp.run(
+            model, method, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=callback
+        )
+    if isinstance(method, VI):
+        return vi.run(
+            model, method, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=callback
+        )
+    if isinstance(method, Sequential):
+        return sequential.run(
+            model, method, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=callback
+        )
     esteps = make_esteps(model, method, seed)
     return run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=callback)
 
@@ -36,6 +50,8 @@ def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
             return CholeskyEStep(family, like, sparsifier, method.leverage)
         if isinstance(method, Woodbury):
             return WoodburyEStep(family, like)
+        if isinstance(method, Banded):
+            return BandedEStep(family, like)
         options = method if isinstance(method, CoFEM) else CoFEM()
         return CovarianceFreeEStep(family, options, like, seed, stream, sparsifier)
 

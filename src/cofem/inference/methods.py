@@ -7,8 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from cofem.inference.amp import AMP
 from cofem.inference.model import Model
 from cofem.inference.options import between, positive_or_none, whole_number, zero_or_positive
+from cofem.inference.sequential import Sequential
+from cofem.inference.vi import VI
 from cofem.linalg.probes import ProbeMaker
 from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
 
@@ -183,12 +186,15 @@ class Banded:
         positive_or_none("initial_precision", self.initial_precision)
 
 
-Method = CoFEM | EM | Woodbury | Banded
+Method = CoFEM | EM | Woodbury | Banded | AMP | VI | Sequential
 METHODS: dict[str, type[Method]] = {
     "cofem": CoFEM,
     "em": EM,
     "woodbury": Woodbury,
     "banded": Banded,
+    "amp": AMP,
+    "vi": VI,
+    "sequential": Sequential,
 }
 
 

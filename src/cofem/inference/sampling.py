@@ -8,6 +8,7 @@ from collections.abc import Callable
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.convergence import ConvergenceWarning
+from cofem.inference.estep_banded import banded_coefficients, banded_deviations
 from cofem.inference.model import Task
 from cofem.linalg.cg import Status, solve
 from cofem.linalg.systems import posterior_precision
@@ -59,6 +60,8 @@ def deviations(
     covariance Q⁻¹ (Papandreou & Yuille 2010).
     """
     xp = backend.namespace(like)
+    if sparsifier is None and banded_coefficients(task.operator) is not None:
+        return banded_deviations(task, alpha, n, seed=seed, like=like, stream=stream)
     n_rows = task.operator.shape[0]
     random = backend.Random(seed, stream)
     root, inverse = xp.sqrt(alpha), _inverse(task, alpha, sparsifier)

@@ -1,0 +1,259 @@
+"""Message passing: against its formulas written out, exact posteriors, and where it fails."""
+
+import math
+
+import array_api_strict
+import numpy as np
+import pytest
+import torch
+
+from cofem import backend, simulate
+from cofem.inference import amp
+from cofem.inference.amp import AMP
+from cofem.inference.model import Model, Task, Tie, initial_precision
+from cofem.operators import DCT, Convolution, Dense, Identity
+
+
+def make(seed, n=80, d=120, complex_=False, beta=400.0):
+    """A sparse problem with independent entries; returns its Task."""
+    random = np.random.default_rng(seed)
+
+    def draw(*shape):
+        x = random.standard_normal(shape)
+        return x + 1j * random.standard_normal(shape) if complex_ else x
+
+    phi = draw(n, d) / n**0.5
+    z = np.zeros(d, phi.dtype)
+    z[random.choice(d, 6, replace=False)] = draw(6) + 2
+    return Task(Dense(phi), phi @ z + draw(n) / beta**0.5, beta)
+
+
+def fit(task, options=None, *, tie=None, max_iter=30, tol=0.0, alpha=None, **keywords):
+    options = options or AMP()
+    model = Model((task,), tie or Tie(), **{k: keywords.pop(k) for k in ("nonnegative",)
+                                            if k in keywords})
+    if alpha is None:
+        real = np.float32 if task.y.dtype in (np.float32, np.complex64) else np.float64
+        alpha = np.full(model.n_unknowns, initial_precision(model), real)
+    return amp.run(model, options, alpha, seed=0, max_iter=max_iter, tol=tol, **keywords)
+
+
+def written_out(phi, y, beta, alpha, steps, damping):
+    """GAMP with matrices of squares, in the textbook's order of messages."""
+    n, d = phi.shape
+    squares = abs(phi) ** 2
+    # The rank-one stand-in of |Φ|²: the same sums over rows and columns.
+    squares = np.outer(squares.sum(1), squares.sum(0)) / squares.sum()
+    x, tau_x, s = np.zeros(d, phi.dtype), 1 / alpha, np.zeros(n, phi.dtype)
+    for _ in range(steps):
+        tau_p = squares @ tau_x
+        p = phi @ x - tau_p * s
+        tau_s = 1 / (tau_p + 1 / beta)
+        s = damping * s + (1 - damping) * tau_s * (y - p)
+        tau_r = 1 / (squares.T @ tau_s)
+        r = x + tau_r * (phi.conj().T @ s)
+        x = damping * x + (1 - damping) * r / (1 + alpha * tau_r)
+        tau_x = tau_r / (1 + alpha * tau_r)
+    return x, tau_x
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("damping", [0.0, 0.4])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_step_is_the_textbooks(complex_, damping, seed):
+    task = make(seed, complex_=complex_)
+    alpha = 10 ** np.random.default_rng(seed).uniform(-1, 2, 120)
+    phi = task.operator.matrix
+    for steps in (1, 2, 7):
+        found = fit(task, AMP(inner_steps=steps, damping=damping), alpha=alpha, max_iter=1)
+        mean, variance = written_out(phi, task.y, 400.0, alpha, steps, damping)
+        np.testing.assert_allclose(found.found.means[0], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.reports[0].variance, variance, rtol=1e-9)
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_where_it_settles_the_mean_is_exact(complex_, seed):
+    # Also for columns and rows of unequal size, where |Φ|² has no exact stand-in.
+    task = make(seed, n=300, d=200, complex_=complex_, beta=50.0)
+    random = np.random.default_rng(seed)
+    phi = task.operator.matrix * random.uniform(0.5, 2, 200) * random.uniform(0.5, 2, (300, 1))
+    task = Task(Dense(phi), task.y, 50.0)
+    alpha = 10 ** random.uniform(0, 2, 200)
+    found = fit(task, AMP(inner_steps=400, damping=0.3), alpha=alpha, max_iter=1)
+    A = 50.0 * phi.conj().T @ phi + np.diag(alpha)
+    exact = np.linalg.solve(A, 50.0 * phi.conj().T @ task.y)
+    np.testing.assert_allclose(found.found.means[0], exact, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(300, 600), (600, 300)])
+def test_the_variances_of_a_large_random_matrix(shape):
+    random = np.random.default_rng(0)
+    n, d = shape
+    phi = random.standard_normal(shape) / n**0.5
+    alpha = 10 ** random.uniform(-1, 2, d)
+    z = random.standard_normal(d) / np.sqrt(alpha)
+    task = Task(Dense(phi), phi @ z + 0.1 * random.standard_normal(n), 100.0)
+    found = fit(task, AMP(inner_steps=200), alpha=alpha, max_iter=1)
+    exact = np.diag(np.linalg.inv(100 * phi.T @ phi + np.diag(alpha)))
+    # Their error falls as 1/√n: 5 % in the mean square is 1.2/√600.
+    error = found.reports[0].variance / exact - 1
+    assert np.sqrt(np.mean(error**2)) < 0.1
+    assert abs(error.mean()) < 0.02
+
+
+@pytest.mark.parametrize("make_problem", [simulate.gaussian, simulate.dct])
+@pytest.mark.parametrize("seed", range(3))
+def test_it_recovers_where_it_should(make_problem, seed):
+    problem = make_problem(D=512, seed=seed)
+    task = Task(problem.phi, problem.y, problem.noise_precision)
+    outcome = fit(task, max_iter=200, tol=1e-4)
+    assert outcome.found.converged
+    assert simulate.nrmse(outcome.found.means[0], problem.z) < 3
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_it_says_that_it_diverged_on_a_convolution(seed, dtype):
+    problem = simulate.convolution(D=512, seed=seed)
+    task = Task(problem.phi, problem.y.astype(dtype), problem.noise_precision)
+    for options in (AMP(), AMP(damping=0.7)):  # at once, and after some iterations
+        outcome = fit(task, options, max_iter=50)
+        found = outcome.found
+        assert not found.converged
+        assert "diverged" in found.message
+        assert "correlated" in found.message
+        assert '"cofem"' in found.message
+        assert found.troubles == [found.message]
+        assert np.isfinite(found.means[0]).all()
+        assert np.isfinite(found.alpha).all()
+        assert (found.alpha > 0).all()
+        assert np.isfinite(outcome.reports[0].variance).all()
+        assert np.isfinite(found.history["products"]).all()
+        # What is kept fits the data better than nothing does, or is nothing.
+        misfit = np.linalg.norm(problem.y - problem.phi.forward(found.means[0].astype(float)))
+        assert misfit <= np.linalg.norm(problem.y)
+
+
+def test_damping_can_save_a_convolution():
+    problem = simulate.convolution(D=512, seed=0)
+    task = Task(problem.phi, problem.y, problem.noise_precision)
+    outcome = fit(task, AMP(damping=0.8), max_iter=100, tol=1e-4)
+    assert outcome.found.converged
+    assert simulate.nrmse(outcome.found.means[0], problem.z) < 2
+
+
+def test_what_is_not_known_is_nan():
+    report = fit(make(0), max_iter=3).reports[0]
+    assert np.isnan(report.variance_error).all()
+    assert math.isnan(report.log_evidence)
+    assert math.isnan(report.log_evidence_error)
+
+
+def test_the_history_and_the_callback():
+    seen = []
+    outcome = fit(make(0), AMP(inner_steps=4), max_iter=9, callback=seen.append)
+    assert outcome.found.history["iteration"] == list(range(1, 10))
+    assert outcome.found.history["products"] == [8 * k for k in range(1, 10)]
+    assert [state.products for state in seen] == outcome.found.history["products"]
+    stopped = fit(make(0), max_iter=9, callback=lambda state: state.iteration == 3).found
+    assert stopped.stopped
+    assert stopped.history["iteration"] == [1, 2, 3]
+    # The mean belongs to the precision returned: it is the third state's.
+    assert np.array_equal(stopped.means[0], seen_at(3).mean)
+    assert np.array_equal(stopped.alpha, seen_at(3).precision)
+
+
+def seen_at(iteration):
+    seen = []
+    fit(make(0), max_iter=iteration, callback=seen.append)
+    return seen[-1]
+
+
+def test_groups_share_their_precision():
+    labels = np.arange(120) // 3
+    found = fit(make(1), tie=Tie(labels), max_iter=5).found
+    assert (np.ptp(found.alpha.reshape(-1, 3), axis=1) == 0).all()
+    assert len(np.unique(found.alpha)) == 40
+
+
+@pytest.mark.parametrize("phi", [np.zeros((5, 4)), np.eye(5, 4), np.ones((1, 1))])
+@pytest.mark.parametrize("scale", [0.0, 1.0])
+def test_degenerate_problems_stay_finite(phi, scale):
+    y = scale * np.arange(1.0, len(phi) + 1)
+    outcome = fit(Task(Dense(phi), y, 10.0), max_iter=20)
+    assert np.isfinite(outcome.found.means[0]).all()
+    assert np.isfinite(outcome.reports[0].variance).all()
+
+
+def test_units_are_only_units():
+    task = make(2)
+    scaled = Task(task.operator, 1e3 * task.y, task.noise_precision * 1e-6)
+    one, other = (fit(t, max_iter=10).found for t in (task, scaled))
+    np.testing.assert_allclose(other.means[0], 1e3 * one.means[0], rtol=1e-8, atol=1e-12)
+
+
+def test_joint_tasks_and_sparsifiers_are_refused():
+    task = make(0)
+    model = Model((task, task), Tie())
+    with pytest.raises(ValueError, match='method "amp" does not fit joint tasks; use "cofem"'):
+        amp.run(model, AMP(), np.ones(120), seed=0, max_iter=1, tol=0.0)
+    model = Model((task,), Tie(), sparsifier=Identity(120))
+    with pytest.raises(ValueError, match="sparsifier"):
+        amp.run(model, AMP(), np.ones(120), seed=0, max_iter=1, tol=0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"inner_steps": 0}, ValueError),
+        ({"inner_steps": 2.5}, TypeError),
+        ({"damping": 1.0}, ValueError),
+        ({"damping": -0.1}, ValueError),
+        ({"damping": "much"}, ValueError),
+        ({"initial_precision": 0.0}, ValueError),
+    ],
+)
+def test_options_are_checked_by_name(options, error):
+    with pytest.raises(error, match=next(iter(options))):
+        AMP(**options)
+
+
+def test_a_fast_decay_does_not_diverge():
+    # The columns of this one are nearly orthogonal: divergence is found, not presumed.
+    kernel = 0.2 ** np.arange(64)
+    random = np.random.default_rng(0)
+    z = np.where(random.random(256) < 0.1, random.exponential(1.5, 256), 0.0)
+    op = Convolution(kernel, 256)
+    task = Task(op, op.forward(z) + 0.01 * random.standard_normal(256), 1e4)
+    outcome = fit(task, max_iter=50)
+    assert outcome.found.troubles == []
+    assert simulate.nrmse(outcome.found.means[0], z) < 2
+
+
+LIBRARIES = {
+    "torch": lambda x: torch.from_numpy(np.array(x)),
+    "strict": lambda x: array_api_strict.asarray(np.array(x)),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("structured", [False, True])
+def test_other_libraries_give_the_same(library, complex_, structured):
+    convert, task = LIBRARIES[library], make(0, complex_=complex_)
+    op = DCT(40, np.arange(25)) if structured else task.operator
+    n, d = op.shape
+    task = Task(op, task.y[:n], 100.0)
+    other = Task(op if structured else Dense(convert(op.matrix)), convert(task.y), 100.0)
+    expected = fit(task, max_iter=8, alpha=np.full(d, 0.5))
+    found = fit(other, max_iter=8, alpha=convert(np.full(d, 0.5)))
+    assert type(found.found.means[0]) is type(other.y)
+    # The power iteration of VI starts from another library's random numbers.
+    tolerance = {"amp": 1e-10, "vi": 1e-3}["amp"]
+    for mine, theirs in (
+        (found.found.means[0], expected.found.means[0]),
+        (found.found.alpha, expected.found.alpha),
+        (found.reports[0].variance, expected.reports[0].variance),
+    ):
+        np.testing.assert_allclose(backend.to_numpy(mine), theirs, rtol=tolerance, atol=1e-6)
