@@ -121,12 +121,6 @@ def test_samples_of_tasks_and_seeds_do_not_repeat():
     assert not np.allclose(first[:, 1], second[:, 0])
 
 
-def test_parts_of_the_contract_that_are_missing_say_so():
-    phi, y = small()
-    with pytest.raises(NotImplementedError, match="checkpoint"):
-        cofem.fit(phi, y, noise_precision=1.0, checkpoint="x")
-
-
 def test_a_wrong_adjoint_of_a_map_is_refused():
     phi, y = small()
     post = cofem.fit(phi, y, noise_precision=1e4, max_iter=3, tol=0)

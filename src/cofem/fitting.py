@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 import warnings
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ import numpy as np
 
 from cofem import backend, validation
 from cofem.backend import Array
+from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import make_esteps, run_method, starting_precision
 from cofem.inference.loop import Callback, Outcome
-from cofem.inference.methods import Method, choose_method
+from cofem.inference.methods import AMP, VI, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
 from cofem.inference.moments import Report
 from cofem.inference.noise import estimate_noise_precision
@@ -69,8 +71,6 @@ def fit(
     sparsifier : operator (M, D), optional
         R: what is sparse is Rx, as for a piecewise constant x its differences. The
         posterior is that of x, and ``precision`` has length M. M > D is welcome.
-    checkpoint
-        Not available yet: anything but None is refused.
     max_iter : int
         The most E-steps.
     tol : float
@@ -82,6 +82,9 @@ def fit(
         E-step; returning True stops the fit.
     progress : bool
         Show a progress bar on the terminal.
+    checkpoint : path, optional
+        A file that is written every ten iterations. If it exists the fit goes on from
+        it, and ends where the unbroken fit would have. It is left behind: delete it.
 
     Returns
     -------
@@ -102,8 +105,6 @@ def fit(
     >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
     True
     """
-    if checkpoint is not None:
-        raise NotImplementedError("checkpoint is not available in this version")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     began = time.perf_counter()
@@ -114,13 +115,17 @@ def fit(
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
+        kept = None
+        if checkpoint is not None:
+            kept = _checkpoint(checkpoint, model, chosen, seed)
         searched = 0
         if noise_precision is None:
-            model, searched = _with_estimated_noise(model, chosen, seed)
+            model, searched = _with_estimated_noise(model, chosen, seed, kept)
         alpha = starting_precision(model, chosen)
         before = time.perf_counter() - began
         outcome = run_method(
-            model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch
+            model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch,
+            keeper=kept,
         )
         found = outcome.found
         found.history["products"] = [p + searched for p in found.history["products"]]
@@ -200,11 +205,27 @@ def _model(
     return model
 
 
-def _with_estimated_noise(model: Model, method: Method, seed: int) -> tuple[Model, int]:
+def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoint:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path, got {type(path).__name__}")
+    if isinstance(method, (AMP, VI, Sequential)):
+        raise ValueError(
+            f'checkpoint: method "{method.name}" cannot be resumed; use "cofem" or leave it out'
+        )
+    return Checkpoint(path, model, method, seed)
+
+
+def _with_estimated_noise(
+    model: Model, method: Method, seed: int, kept: Checkpoint | None
+) -> tuple[Model, int]:
     """Return the model with its noise precision found, and the products that took."""
+    if kept is not None and kept.noise_precisions is not None:
+        return model.with_noise(kept.noise_precisions), kept.searched
     estimate = estimate_noise_precision(
         model, lambda m: make_esteps(m, method, seed), starting_precision(model, method)
     )
+    if kept is not None:
+        kept.found_noise(estimate.noise_precisions, estimate.products)
     return model.with_noise(estimate.noise_precisions), estimate.products
 
 

@@ -8,7 +8,7 @@ from cofem.inference import amp, sequential, vi
 from cofem.inference.estep_banded import BandedEStep
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
-from cofem.inference.loop import Callback, Outcome, run_em
+from cofem.inference.loop import Callback, Keeper, Outcome, run_em
 from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Method, Sequential, Woodbury
 from cofem.inference.model import Family, Model, initial_precision
 from cofem.inference.moments import EStep
@@ -23,6 +23,7 @@ def run_method(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> Outcome:
     """Run any method from the precisions ``alpha``: the EM loop, or a loop of its own."""
     if isinstance(method, AMP):
@@ -38,7 +39,9 @@ def run_method(
             model, method, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=callback
         )
     esteps = make_esteps(model, method, seed)
-    return run_em(model, esteps, alpha, max_iter=max_iter, tol=tol, callback=callback)
+    return run_em(
+        model, esteps, alpha, max_iter=max_iter, tol=tol, callback=callback, keeper=keeper
+    )
 
 
 def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -53,6 +54,32 @@ class LoopResult:
 
 
 @dataclass(frozen=True)
+class LoopState:
+    """Everything that the next iteration needs: what a checkpoint holds.
+
+    ``alpha`` is the M-step's after ``iteration``; ``means`` are one array per family.
+    """
+
+    iteration: int
+    alpha: Array
+    means: list[Array]
+    products: int
+    history: dict[str, list[float]]
+
+
+class Keeper(Protocol):
+    """Where a loop's state is kept, and found again."""
+
+    def resume(self) -> LoopState | None:
+        """Return the state to go on from, if there is one."""
+        ...
+
+    def keep(self, state: LoopState) -> None:
+        """Take the state after an M-step."""
+        ...
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What any method gives back: where it stopped, and one report per family of tasks."""
 
@@ -68,6 +95,7 @@ def run_em(
     max_iter: int,
     tol: float,
     callback: Callback | None = None,
+    keeper: Keeper | None = None,
 ) -> Outcome:
     """Alternate E- and M-steps until the mean settles or ``max_iter`` E-steps are done.
 
@@ -77,8 +105,13 @@ def run_em(
     began = time.perf_counter()
     history = empty_history()
     previous: list[Array] | None = None
-    products = 0
-    for count in range(1, max_iter + 1):
+    products = done = 0
+    state = keeper.resume() if keeper is not None else None
+    if state is not None and state.iteration < max_iter:
+        done, alpha, previous = state.iteration, state.alpha, state.means
+        products, history = state.products, state.history
+        began -= history["seconds"][-1]
+    for count in range(done + 1, max_iter + 1):
         moments = [
             estep.moments(
                 alpha, None if previous is None else previous[i], count, last=count == max_iter
@@ -89,7 +122,7 @@ def run_em(
         change = math.inf if previous is None else relative_change(means, previous)
         in_order = model.in_task_order(means)
         products += sum(m.products for m in moments)
-        state = IterationState(
+        shown = IterationState(
             iteration=count,
             max_iter=max_iter,
             change=change,
@@ -99,14 +132,16 @@ def run_em(
             mean=in_order[0] if len(in_order) == 1 else backend.namespace(alpha).stack(in_order),
             precision=alpha,
         )
-        record(history, state, sum(m.log_evidence for m in moments))
-        answer = callback(state) if callback is not None else None
+        record(history, shown, sum(m.log_evidence for m in moments))
+        answer = callback(shown) if callback is not None else None
         stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
         settled = count > 1 and tol > 0 and change <= tol
         if settled or stop or count == max_iter:
             break
         previous = means
         alpha = update_precision(model, moments)
+        if keeper is not None:
+            keeper.keep(LoopState(count, alpha, previous, products, history))
     message = verdict(settled, stop, tol, max_iter, change)
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"

@@ -1,0 +1,154 @@
+"""Checkpoints: a fit that was killed ends where the unbroken one does."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import cofem
+from cofem import simulate
+
+
+class Killed(Exception):
+    pass
+
+
+def stop_at(iteration):
+    def callback(state):
+        if state.iteration == iteration:
+            raise Killed
+
+    return callback
+
+
+def problem(dtype=np.float64):
+    made = simulate.dct(256, seed=1)
+    return made.phi, made.y.astype(dtype)
+
+
+@pytest.mark.parametrize("method", ["cofem", "em", "woodbury"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_resumed_fit_is_the_unbroken_one(tmp_path, method, dtype):
+    phi, y = problem(dtype)
+    options = {"noise_precision": 1e4, "method": method, "max_iter": 35, "tol": 0}
+    whole = cofem.fit(phi, y, **options)
+    path = tmp_path / "state.npz"
+    for iteration in (7, 18, 33):  # before the first write, and twice after
+        with pytest.raises(Killed):
+            cofem.fit(phi, y, callback=stop_at(iteration), checkpoint=path, **options)
+    seen = []
+    again = cofem.fit(
+        phi, y, checkpoint=path, callback=lambda s: seen.append(s.iteration), **options
+    )
+    assert seen == list(range(31, 36))
+    for name in ("mean", "variance", "precision", "variance_error"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(whole, name))
+    for name in ("iteration", "change", "cg_steps"):
+        assert again.history[name] == whole.history[name]
+    # Setting up again costs products again, and they are counted.
+    assert again.history["products"][-1] >= whole.history["products"][-1]
+    assert np.all(np.diff(again.history["seconds"]) >= 0)
+
+
+def test_the_noise_is_not_looked_for_twice(tmp_path):
+    phi, y = problem()
+    path = tmp_path / "state.npz"
+    whole = cofem.fit(phi, y, max_iter=15, tol=0)
+    with pytest.raises(Killed):
+        cofem.fit(phi, y, max_iter=15, tol=0, checkpoint=path, callback=stop_at(2))
+    again = cofem.fit(phi, y, max_iter=15, tol=0, checkpoint=path)
+    assert again.noise_precision == whole.noise_precision
+    assert again.history["products"] == whole.history["products"]
+    np.testing.assert_array_equal(again.mean, whole.mean)
+
+
+def test_joint_tasks_torch_and_sparsifiers(tmp_path):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    phi, y = rng.standard_normal((20, 30)), rng.standard_normal((2, 20))
+    R = cofem.operators.FiniteDifference((30,), 0)
+    cases = {
+        "joint": ((phi, y), {}),
+        "torch": ((torch.from_numpy(phi), torch.from_numpy(y[0])), {}),
+        "sparsifier": ((phi, y[0]), {"sparsifier": R}),
+    }
+    for name, (data, extra) in cases.items():
+        options = {"noise_precision": 10.0, "max_iter": 14, "tol": 0, **extra}
+        whole = cofem.fit(*data, **options)
+        path = tmp_path / f"{name}.npz"
+        with pytest.raises(Killed):
+            cofem.fit(*data, checkpoint=path, callback=stop_at(12), **options)
+        again = cofem.fit(*data, checkpoint=path, **options)
+        assert type(again.mean) is type(whole.mean)
+        np.testing.assert_array_equal(np.asarray(again.mean), np.asarray(whole.mean))
+
+
+def test_a_file_of_another_problem_is_refused(tmp_path):
+    phi, y = problem()
+    path = tmp_path / "state.npz"
+    cofem.fit(phi, y, noise_precision=1e4, max_iter=12, tol=0, checkpoint=path)
+    for change in (
+        {"y": y + 1}, {"noise_precision": 10.0}, {"seed": 1}, {"method": "em"},
+        {"nonnegative": True}, {"phi": cofem.operators.DCT(256, np.arange(len(y)))},
+    ):  # fmt: skip
+        data = {"phi": phi, "y": y, "noise_precision": 1e4, "checkpoint": path, **change}
+        with pytest.raises(ValueError, match="another problem"):
+            cofem.fit(data.pop("phi"), data.pop("y"), max_iter=12, tol=0, **data)
+
+
+def test_bad_checkpoints_are_named(tmp_path):
+    phi, y = problem()
+    path = tmp_path / "state.npz"
+    for content in (b"", b"PK", b"\x93NUMPY", b"x" * 1000):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="not a checkpoint"):
+            cofem.fit(phi, y, noise_precision=1e4, checkpoint=path)
+        assert path.read_bytes() == content
+    with pytest.raises(TypeError, match="checkpoint must be a path"):
+        cofem.fit(phi, y, noise_precision=1e4, checkpoint=3)
+    with pytest.raises(ValueError, match='"vi" cannot be resumed'):
+        cofem.fit(phi, y, noise_precision=1e4, checkpoint=tmp_path / "v.npz", method="vi")
+
+
+SCRIPT = """
+import sys, numpy as np, cofem
+from cofem import simulate
+made = simulate.dct(256, seed=1)
+post = cofem.fit(made.phi, made.y, noise_precision=1e4, method="em", max_iter=60, tol=0,
+                 checkpoint=sys.argv[1])
+np.save(sys.argv[2], post.mean)
+"""
+
+
+def kill_and_resume(tmp_path, times, seed):
+    """Start the fit, kill it at a random moment, again and again; then let it end."""
+    path, out = tmp_path / "state.npz", tmp_path / "mean.npy"
+    moment = random.Random(seed)
+    command = [sys.executable, "-c", SCRIPT, str(path), str(out)]
+    for _ in range(times):
+        process = subprocess.Popen(command, env=os.environ)
+        try:
+            process.wait(moment.uniform(0.8, 3.5))
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        if path.exists():
+            with np.load(path, allow_pickle=False) as stored:
+                assert "about" in stored
+    subprocess.run(command, check=True, env=os.environ, timeout=120)
+    made = simulate.dct(256, seed=1)
+    whole = cofem.fit(made.phi, made.y, noise_precision=1e4, method="em", max_iter=60, tol=0)
+    np.testing.assert_array_equal(np.load(out), whole.mean)
+
+
+def test_killed_at_random_moments(tmp_path):
+    kill_and_resume(tmp_path, times=4, seed=0)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_fifty_times(tmp_path):
+    kill_and_resume(tmp_path, times=50, seed=1)
