@@ -118,11 +118,12 @@ def fit(
         kept = None
         if checkpoint is not None:
             kept = _checkpoint(checkpoint, model, chosen, seed)
+            began -= kept.seconds
         searched = 0
         if noise_precision is None:
             model, searched = _with_estimated_noise(model, chosen, seed, kept)
         alpha = starting_precision(model, chosen)
-        before = time.perf_counter() - began
+        before = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         outcome = run_method(
             model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch,
             keeper=kept,

@@ -65,6 +65,11 @@ class Checkpoint:
         """Products that the search for the noise took."""
         return getattr(self, "_searched", 0)
 
+    @property
+    def seconds(self) -> float:
+        """How long the fit had run until the state was kept."""
+        return self._state.history["seconds"][-1] if self._state is not None else 0.0
+
     def resume(self) -> LoopState | None:
         """Return the state to go on from."""
         return self._state
