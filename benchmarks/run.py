@@ -9,7 +9,8 @@ import sys
 import time
 from pathlib import Path
 
-NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes")
+NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
+         "banded")
 HERE = Path(__file__).resolve().parent
 
 

@@ -13,14 +13,14 @@ import cofem
 from cofem import simulate
 
 
-class Killed(Exception):
+class KilledError(Exception):
     pass
 
 
 def stop_at(iteration):
     def callback(state):
         if state.iteration == iteration:
-            raise Killed
+            raise KilledError
 
     return callback
 
@@ -38,7 +38,7 @@ def test_a_resumed_fit_is_the_unbroken_one(tmp_path, method, dtype):
     whole = cofem.fit(phi, y, **options)
     path = tmp_path / "state.npz"
     for iteration in (7, 18, 33):  # before the first write, and twice after
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             cofem.fit(phi, y, callback=stop_at(iteration), checkpoint=path, **options)
     seen = []
     again = cofem.fit(
@@ -58,7 +58,7 @@ def test_the_noise_is_not_looked_for_twice(tmp_path):
     phi, y = problem()
     path = tmp_path / "state.npz"
     whole = cofem.fit(phi, y, max_iter=15, tol=0)
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         cofem.fit(phi, y, max_iter=15, tol=0, checkpoint=path, callback=stop_at(2))
     again = cofem.fit(phi, y, max_iter=15, tol=0, checkpoint=path)
     assert again.noise_precision == whole.noise_precision
@@ -80,7 +80,7 @@ def test_joint_tasks_torch_and_sparsifiers(tmp_path):
         options = {"noise_precision": 10.0, "max_iter": 14, "tol": 0, **extra}
         whole = cofem.fit(*data, **options)
         path = tmp_path / f"{name}.npz"
-        with pytest.raises(Killed):
+        with pytest.raises(KilledError):
             cofem.fit(*data, checkpoint=path, callback=stop_at(12), **options)
         again = cofem.fit(*data, checkpoint=path, **options)
         assert type(again.mean) is type(whole.mean)

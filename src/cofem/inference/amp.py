@@ -37,6 +37,8 @@ from cofem.inference.options import positive_or_none, whole_number
 # A mean that misses the data by so many times their own size, when the steps of an
 # iteration are done, is on its way to infinity; by HOPELESS times it need not be watched.
 DIVERGED, HOPELESS = 10.0, 1e8
+# No posterior mean misses them by more than that: β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖².
+SOUND = 1 + 1e-4
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,11 @@ def run(
         if not state.misfit <= DIVERGED:
             troubles = [_divergence(options, journal.iteration + 1, kept_at)]
             break
-        if state.misfit < 1:
+        if state.misfit <= SOUND:
             kept, kept_alpha, kept_at = state, alpha, journal.iteration + 1
         if journal.note([state.mean], alpha, products=messages.products):
-            kept, kept_alpha = state, alpha
+            if kept is not state:
+                troubles = [_divergence(options, journal.iteration, kept_at)]
             break
         alpha = update_precision(model, [_moments(state)])
     if not journal.iteration:  # it diverged at once; the history still has its row

@@ -22,7 +22,6 @@ from cofem.linalg.systems import Matrix, posterior_precision
 from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 
-
 # Where R is not the identity no exact lower bound of h_j is at hand. This one lets an
 # α_j grow fifty times in an iteration, and no more.
 LEAST_H = 0.02
@@ -65,7 +64,7 @@ class CovarianceFreeEStep:
         self._norms = operator.column_norms_squared(like)
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
         self._rhs = beta * xp.astype(operator.adjoint(family.y), like.dtype)
-        self._set_up = family.y.shape[0]
+        self._set_up = int(family.y.shape[0])
         if operator.exact_column_norms:
             self._ceiling = beta * self._norms
         else:
@@ -79,12 +78,12 @@ class CovarianceFreeEStep:
     def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
         """Return the mean, and unless no M-step follows the variances too."""
         xp = backend.namespace(alpha)
-        options, plain = self.options, self._sparsifier is None
+        options, sparsifier = self.options, self._sparsifier
         mean_system = ExtraSystems(
             self._rhs,
             None if options.joint_tolerance else start,
             max(options.mean_rtol, 10 * self._precision),
-            options.mean_balance if plain else 0.0,
+            options.mean_balance if sparsifier is None else 0.0,
         )
         if last and options.report_probes:
             return self._mean_only(alpha, mean_system)
@@ -102,17 +101,17 @@ class CovarianceFreeEStep:
             probes=_probe_maker(options.probes),
             joint=options.joint_tolerance,
             extra=mean_system,
-            image=self._sparsifier,
+            image=sparsifier,
         )
         mean, mean_steps, mean_status = found.beside()
         to_h = xp.ones_like(alpha) if options.scaled_probes else alpha
         estimate = found.diagonal * to_h
         determined = mean.shape[1] - float(xp.sum(xp.astype(estimate, xp.float64)))
-        if plain:
+        if sparsifier is None:
             h = self._bounded(estimate, found.variance * to_h**2, found.n_probes, alpha)
             count, image = None, mean
         else:
-            count, image = self._count(alpha, iteration), self._sparsifier.forward(mean)
+            count, image = self._count(sparsifier, alpha, iteration), sparsifier.forward(mean)
             h = xp.clip(estimate, min=LEAST_H, max=1.0)
             h = h if count is None else xp.minimum(h, count)  # the data only take away
         _refuse_indefinite(mean_status, found.status)
@@ -136,14 +135,13 @@ class CovarianceFreeEStep:
         lower = alpha / (alpha + self._ceiling)
         return xp.clip(xp.maximum(estimate, lower), max=1.0)
 
-    def _count(self, alpha: Array, iteration: int) -> Array | None:
+    def _count(self, sparsifier: LinearOperator, alpha: Array, iteration: int) -> Array | None:
         """Return the leverage of every row of R, or None to count rows."""
         options = self.options
         if not options.leverage:
             return None
-        assert self._sparsifier is not None
         return probed_leverage(
-            self._sparsifier,
+            sparsifier,
             alpha,
             like=self._like,
             n_probes=options.n_probes,

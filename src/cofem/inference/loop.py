@@ -13,7 +13,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Model
-from cofem.inference.moments import EStep, Moments, Report
+from cofem.inference.moments import EStep, Report
 from cofem.inference.mstep import update_precision
 
 

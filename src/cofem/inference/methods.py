@@ -15,6 +15,21 @@ from cofem.inference.vi import VI
 from cofem.linalg.probes import ProbeMaker
 from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
 
+__all__ = [
+    "AMP",
+    "EM",
+    "METHODS",
+    "VI",
+    "Banded",
+    "CoFEM",
+    "Method",
+    "Sequential",
+    "Woodbury",
+    "cheapest",
+    "choose_method",
+    "is_banded",
+]
+
 
 @dataclass(frozen=True)
 class CoFEM:

@@ -94,7 +94,7 @@ def log_evidence(family: Family, alpha: Array, mean: Array, log_det_precision: f
     quadratic += float(xp.sum(xp.astype(alpha * backend.abs_squared(mean), double)))
     log_det = log_det_precision - float(xp.sum(xp.log(xp.astype(alpha, double))))
     log_det -= n * math.log(beta)
-    tasks = family.y.shape[0]
+    tasks = int(family.y.shape[0])
     if backend.is_complex(mean):
         return -(tasks * (n * math.log(math.pi) + log_det) + quadratic)
     one = family.log_volume - 0.5 * (n * math.log(2 * math.pi) + log_det)

@@ -16,6 +16,7 @@ from scipy import special
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference.rectified_table import compiled_second_moment
 
 # Below this t the series takes over. Above, the differences lose a factor of t⁴; below,
 # the smallest term of the series is e^(−t²/2): where both are beneath rounding's share.
@@ -79,6 +80,8 @@ def rectified_second_moment(mean: Array, variance: Array) -> Array:
     >>> rectified_second_moment(np.array([0.0, 3.0]), np.array([1.0, 1e-6])).round(6)
     array([1.      , 9.000001])
     """
+    if backend.is_numpy(mean):
+        return compiled_second_moment(mean, variance)
     xp = backend.namespace(mean)
     return variance * _standard_moments(mean / xp.sqrt(variance))[1]
 

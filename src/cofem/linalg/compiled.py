@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, overload
 
 try:
     import numba
@@ -11,6 +11,13 @@ except ImportError:  # a machine that only works on its GPU can do without
     numba = None
 
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def compiled(function: Function) -> Function: ...
+@overload
+def compiled(**options: Any) -> Callable[[Function], Function]: ...
 def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function of NumPy arrays; the code is kept on disk where that is possible.
 
