@@ -14,11 +14,12 @@ import numpy as np
 
 from cofem import backend, validation
 from cofem.backend import Array
+from cofem.backend.distributed import Group, group_of
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import make_esteps, run_method, starting_precision
 from cofem.inference.loop import Callback, Outcome
-from cofem.inference.methods import AMP, VI, Method, Sequential, choose_method
+from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
 from cofem.inference.moments import Report
 from cofem.inference.noise import estimate_noise_precision
@@ -43,6 +44,7 @@ def fit(
     callback: Callback | None = None,
     progress: bool = False,
     checkpoint: Any = None,
+    process_group: Any = None,
 ) -> Posterior:
     """Fit a sparse z in y = Φz + noise and return its whole posterior.
 
@@ -85,6 +87,9 @@ def fit(
     checkpoint : path, optional
         A file that is written every ten iterations. If it exists the fit goes on from
         it, and ends where the unbroken fit would have. It is left behind: delete it.
+    process_group : torch.distributed.ProcessGroup, optional
+        Processes that fit this problem together, each called alike (``torchrun``).
+        They share the linear systems of "cofem" and return the same posterior.
 
     Returns
     -------
@@ -114,6 +119,7 @@ def fit(
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
+    group = _group(process_group, chosen)
     with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
         kept = None
         if checkpoint is not None:
@@ -121,12 +127,12 @@ def fit(
             began -= kept.seconds
         searched = 0
         if noise_precision is None:
-            model, searched = _with_estimated_noise(model, chosen, seed, kept)
+            model, searched = _with_estimated_noise(model, chosen, seed, kept, group)
         alpha = starting_precision(model, chosen)
         before = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         outcome = run_method(
             model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch,
-            keeper=kept,
+            keeper=kept, group=group,
         )
         found = outcome.found
         found.history["products"] = [p + searched for p in found.history["products"]]
@@ -206,6 +212,14 @@ def _model(
     return model
 
 
+def _group(process_group: Any, method: Method) -> Group:
+    if process_group is not None and not isinstance(method, CoFEM):
+        raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
+    if process_group is not None and method.joint_tolerance:
+        raise ValueError("process_group: systems with one joint tolerance cannot be shared out")
+    return group_of(process_group)
+
+
 def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoint:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"checkpoint must be a path, got {type(path).__name__}")
@@ -217,13 +231,13 @@ def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoin
 
 
 def _with_estimated_noise(
-    model: Model, method: Method, seed: int, kept: Checkpoint | None
+    model: Model, method: Method, seed: int, kept: Checkpoint | None, group: Group
 ) -> tuple[Model, int]:
     """Return the model with its noise precision found, and the products that took."""
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
     estimate = estimate_noise_precision(
-        model, lambda m: make_esteps(m, method, seed), starting_precision(model, method)
+        model, lambda m: make_esteps(m, method, seed, group), starting_precision(model, method)
     )
     if kept is not None:
         kept.found_noise(estimate.noise_precisions, estimate.products)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.backend.distributed import Group
 from cofem.inference import amp, sequential, vi
 from cofem.inference.estep_banded import BandedEStep
 from cofem.inference.estep_cofem import CovarianceFreeEStep
@@ -24,6 +25,7 @@ def run_method(
     tol: float,
     callback: Callback | None = None,
     keeper: Keeper | None = None,
+    group: Group | None = None,
 ) -> Outcome:
     """Run any method from the precisions ``alpha``: the EM loop, or a loop of its own."""
     if isinstance(method, AMP):
@@ -38,13 +40,15 @@ def run_method(
         return sequential.run(
             model, method, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=callback
         )
-    esteps = make_esteps(model, method, seed)
+    esteps = make_esteps(model, method, seed, group)
     return run_em(
         model, esteps, alpha, max_iter=max_iter, tol=tol, callback=callback, keeper=keeper
     )
 
 
-def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
+def make_esteps(
+    model: Model, method: Method, seed: int, group: Group | None = None
+) -> list[EStep]:
     """Return the E-step of every family; CoFEM's for the methods that have none."""
     like, sparsifier = model.like, model.sparsifier
 
@@ -56,7 +60,7 @@ def make_esteps(model: Model, method: Method, seed: int) -> list[EStep]:
         if isinstance(method, Banded):
             return BandedEStep(family, like)
         options = method if isinstance(method, CoFEM) else CoFEM()
-        return CovarianceFreeEStep(family, options, like, seed, stream, sparsifier)
+        return CovarianceFreeEStep(family, options, like, seed, stream, sparsifier, group)
 
     return [one(family, i) for i, family in enumerate(model.families)]
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.backend.distributed import Group
 from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Family
@@ -45,6 +46,8 @@ class CovarianceFreeEStep:
         With the iteration they decide every probe; each family has its own stream.
     sparsifier : LinearOperator, optional
         R; None: the identity.
+    group : Group, optional
+        Processes that share the systems; each has the whole family.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class CovarianceFreeEStep:
         seed: int,
         stream: int = 0,
         sparsifier: LinearOperator | None = None,
+        group: Group | None = None,
     ) -> None:
+        self._group = group
         self.family, self.options, self._like = family, options, like
         self._seed, self._sparsifier = (seed, stream), sparsifier
         xp = backend.namespace(like)
@@ -102,6 +107,7 @@ class CovarianceFreeEStep:
             joint=options.joint_tolerance,
             extra=mean_system,
             image=sparsifier,
+            group=self._group,
         )
         mean, mean_steps, mean_status = found.beside()
         to_h = xp.ones_like(alpha) if options.scaled_probes else alpha
@@ -200,6 +206,7 @@ class CovarianceFreeEStep:
             block=options.block,
             probes=rademacher,
             keep_coefficients=plain,
+            group=self._group,
         )
         _refuse_indefinite(found.status)
         variance, spread = found.diagonal / scale, xp.sqrt(found.variance) / scale

@@ -80,6 +80,8 @@ def solve(
     (array([3, 0]), array([ True,  True]))
     """
     n_rows, n_columns = rhs.shape
+    if n_rows == 0:
+        return CGResult(rhs, *(np.zeros(0, dtype=t) for t in (int, float, int)), rows=0)
     xp = backend.namespace(rhs)
     real_type = backend.real_dtype(rhs.dtype, xp)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))

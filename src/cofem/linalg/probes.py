@@ -18,8 +18,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.backend.distributed import Alone, Group
 from cofem.linalg.cg import solve
-from cofem.linalg.cg_result import CGResult, Coefficients
+from cofem.linalg.cg_result import Coefficients
+from cofem.linalg.probe_sums import ProbeSums, Solved
 from cofem.linalg.systems import Matrix
 from cofem.operators import LinearOperator
 
@@ -116,6 +118,7 @@ def estimate_diagonal(
     keep_coefficients: bool = False,
     extra: ExtraSystems | None = None,
     image: LinearOperator | None = None,
+    group: Group | None = None,
 ) -> DiagonalEstimate:
     """Estimate scaling² ∘ diag(A⁻¹) from ``n_probes`` solves of A x = scaling∘p.
 
@@ -123,7 +126,8 @@ def estimate_diagonal(
 
     The probes are drawn and solved ``block`` at a time and only sums are kept,
     so memory is O(D · block) however many there are. Results do not depend on
-    the number of threads.
+    the number of threads. The processes of a ``group`` each solve their share of the
+    systems, and share the sums in one reduction.
 
     Examples
     --------
@@ -137,17 +141,19 @@ def estimate_diagonal(
     >>> found.diagonal
     array([0.5, 0.2])
     """
-    xp = backend.namespace(like)
-    n_columns = scaling.shape[0]
-    total = weight = squares = cross = fourth = 0.0
-    modulus_one = probes is rademacher
-    coefficients: list[Coefficients] = []
-    steps, status, rows = [], [], 0
-    beside: CGResult | None = None
+    group = Alone() if group is None else group
+    sums, told = ProbeSums(probes is rademacher), []
+    n_extra = 0 if extra is None else int(extra.rhs.shape[0])
+    beside: Array | None = None
     for index, first in enumerate(range(0, n_probes, block)):
-        p = probes(min(block, n_probes - first), n_columns, like, _block_seed(seed, index))
-        rhs = p * scaling if image is None else image.adjoint(p * scaling)
-        batch = _with_extra(rhs, extra if index == 0 else None, rtol)
+        p = probes(min(block, n_probes - first), scaling.shape[0], like, _block_seed(seed, index))
+        batch = _with_extra(p, scaling, image, extra if index == 0 else None, rtol)
+        # Every process takes every so many of the systems; the extra ones come first.
+        n_first = n_extra if index == 0 else 0
+        mine = np.arange(n_first + p.shape[0])[group.rank :: group.size]
+        skip = int(np.sum(mine < n_first))
+        if group.size > 1:
+            batch, p = batch.only(mine), p[mine[skip:] - n_first, :]
         found = solve(
             matrix,
             batch.rhs,
@@ -159,48 +165,39 @@ def estimate_diagonal(
             joint=joint,
             keep_coefficients=keep_coefficients,
         )
-        skip = 0
-        if extra is not None and index == 0:
-            beside, skip = found, extra.rhs.shape[0]
+        if n_first:
+            beside = _in_place(found.x[:skip, :], mine[:skip], n_extra)
         x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
-        one = backend.real(backend.conj(p) * x) * scaling
-        total = total + xp.sum(one, axis=0)
-        squares = squares + xp.sum(one * one, axis=0)
-        if modulus_one:
-            weight = weight + p.shape[0]
-        else:
-            size = backend.abs_squared(p)
-            weight = weight + xp.sum(size, axis=0)
-            cross = cross + xp.sum(one * size, axis=0)
-            fourth = fourth + xp.sum(size * size, axis=0)
-        coefficients += found.coefficients[skip:]
-        steps.append(found.steps[skip:])
-        status.append(found.status[skip:])
-        rows += found.rows
-    if not modulus_one:
-        # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.
-        weight = xp.where(weight > 0, weight, xp.ones_like(weight))
-    diagonal = total / weight
-    if modulus_one:
-        spread = squares / n_probes - diagonal**2
-    else:
-        # A ratio's error is that of p̄∘x − diagonal∘|p|², over the mean |p|².
-        departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
-        spread = departure * n_probes / weight**2
-    spread = xp.clip(spread, min=0.0)
-    n_extra = 0 if extra is None else extra.rhs.shape[0]
+        sums.add(p, backend.real(backend.conj(p) * x) * scaling)
+        told.append(Solved.of(found, skip))
+    beside = sums.share(group, beside)
+    everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
+    diagonal, variance = sums.finish(n_probes)
     return DiagonalEstimate(
         diagonal=diagonal,
-        variance=spread * (n_probes / max(n_probes - 1, 1)),
+        variance=variance,
         n_probes=n_probes,
-        coefficients=coefficients,
-        steps=np.concatenate(steps),
-        status=np.concatenate(status),
-        rows=rows,
-        extra=None if beside is None else beside.x[:n_extra, :],
-        extra_steps=None if beside is None else beside.steps[:n_extra],
-        extra_status=None if beside is None else beside.status[:n_extra],
+        coefficients=[c for solved in everyone for c in solved.coefficients],
+        steps=np.concatenate([solved.steps for solved in everyone]),
+        status=np.concatenate([solved.status for solved in everyone]),
+        rows=sum(solved.rows for solved in everyone),
+        extra=beside,
+        extra_steps=np.concatenate([solved.extra_steps for solved in everyone]),
+        extra_status=np.concatenate([solved.extra_status for solved in everyone]),
     )
+
+
+def _in_place(solutions: Array, where: np.ndarray, n_extra: int) -> Array:
+    """Return (E, D) with this process's solutions in their rows and zeros in the others."""
+    if len(where) == n_extra:
+        return solutions
+    xp = backend.namespace(solutions)
+    blank = xp.zeros_like(solutions[:1, :]) if len(where) else None
+    if blank is None:
+        shape = (n_extra, solutions.shape[1])
+        return xp.zeros(shape, dtype=solutions.dtype, device=backend.device_of(solutions))
+    found = {int(row): solutions[i : i + 1, :] for i, row in enumerate(where)}
+    return xp.concat([found.get(row, blank) for row in range(n_extra)])
 
 
 @dataclass(frozen=True)
@@ -210,9 +207,29 @@ class _Batch:
     rtol: float | np.ndarray
     balance: float | np.ndarray = 0.0
 
+    def only(self, rows: np.ndarray) -> _Batch:
+        """Return these systems alone."""
 
-def _with_extra(rhs: Array, extra: ExtraSystems | None, rtol: float) -> _Batch:
+        def taken(values: float | np.ndarray) -> float | np.ndarray:
+            return values[rows] if isinstance(values, np.ndarray) else values
+
+        return _Batch(
+            self.rhs[rows, :],
+            None if self.start is None else self.start[rows, :],
+            taken(self.rtol),
+            taken(self.balance),
+        )
+
+
+def _with_extra(
+    p: Array,
+    scaling: Array,
+    image: LinearOperator | None,
+    extra: ExtraSystems | None,
+    rtol: float,
+) -> _Batch:
     """Put the extra systems first: they are the longest, so a thread begins with them."""
+    rhs = p * scaling if image is None else image.adjoint(p * scaling)
     if extra is None:
         return _Batch(rhs, None, rtol)
     xp = backend.namespace(rhs)

@@ -11,6 +11,7 @@ from cofem.operators.dense import Dense
 from cofem.operators.differences import FiniteDifference
 from cofem.operators.elementary import Diagonal, Identity
 from cofem.operators.fourier import Fourier
+from cofem.operators.row_split import RowSplit
 from cofem.operators.smoothing import Smoothing
 from cofem.operators.sparse import Sparse
 from cofem.operators.wavelet import Wavelet
@@ -25,6 +26,7 @@ __all__ = [
     "Fourier",
     "Identity",
     "LinearOperator",
+    "RowSplit",
     "Smoothing",
     "Sparse",
     "Wavelet",
