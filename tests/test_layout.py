@@ -16,9 +16,9 @@ LAYERS = [
     {"operators"},
     {"linalg"},
     {"inference"},
-    {"posterior", "storage", "validation"},
+    {"posterior", "storage", "validation", "plot", "page"},
     {"fitting"},
-    {"simulate", "plot", "theory", "calcium", "mri", "sklearn", "many"},
+    {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
     {"paper"},
     {"cli"},
 ]
@@ -28,7 +28,7 @@ RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 CONFINED = {
     "rich": {"progress", "cli"},
     "typer": {"cli"},
-    "matplotlib": {"plot", "cli", "calcium", "mri", "paper"},
+    "matplotlib": {"plot", "page", "cli", "calcium", "mri", "paper"},
     "torch": {"backend"},
     "triton": {"backend"},
     "jax": {"backend"},

@@ -182,6 +182,11 @@ def posterior(
     model = _model(tasks, nonnegative, sparsifier)
     alpha = validation.prior_precision(precision, model.n_precisions, model.like)
     chosen = choose_method(method, model)
+    if isinstance(chosen, (AMP, VI, Sequential)):
+        raise ValueError(
+            f'method "{chosen.name}" only learns; for given hyperparameters use "auto", '
+            '"cofem", "em", "woodbury" or "banded"'
+        )
     with backend.few_blas_threads(_largest_matrix(model)):
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
         found = outcome.found

@@ -257,6 +257,12 @@ class Posterior:
 
         save_posterior(self, path)
 
+    def _repr_html_(self) -> str:
+        """Return a picture and a table for the notebook."""
+        from cofem.page import glance
+
+        return glance(self)
+
     def __repr__(self) -> str:
         shape = "×".join(str(n) for n in self.gaussian_mean.shape)
         if backend.is_complex(self.gaussian_mean):

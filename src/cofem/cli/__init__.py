@@ -1,4 +1,4 @@
-"""The command line: ``cofem demo``, ``cofem solve``."""
+"""The command line."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from cofem.cli.demo import demo
 from cofem.cli.errors import OneLineErrors
+from cofem.cli.page import page
 from cofem.cli.solve import solve
 
 __all__ = ["app", "main"]
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(solve)
+app.command("report")(page)
 
 
 @app.callback(invoke_without_command=True)

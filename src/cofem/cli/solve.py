@@ -53,9 +53,9 @@ def solve(
         str,
         typer.Option(
             metavar="NAME",
-            help="auto, cofem, em or woodbury: auto chooses by structure and size; cofem "
-            "needs memory for a few vectors only; em and woodbury are exact, for small "
-            "problems.",
+            help="auto, cofem, em, woodbury, amp, vi or sequential: auto chooses by structure "
+            "and size; cofem needs memory for a few vectors only; em and woodbury are exact, "
+            "for small problems; the others are there to compare.",
         ),
     ] = "auto",
     max_iter: Annotated[int, typer.Option(metavar="N", help="The most EM iterations.")] = 100,

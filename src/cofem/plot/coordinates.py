@@ -1,25 +1,15 @@
-"""Pictures of a posterior and of how it was reached.
-
-Every function draws on axes it is given, or makes a figure of its own; none changes
-the backend or the style that the user has chosen. The colours are of Okabe and Ito's
-palette, and shapes and brightness differ too, so nothing depends on colour alone.
-"""
+"""Estimates with their error bars, coordinate by coordinate."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
 from scipy.special import ndtri
 
 from cofem import backend
 from cofem.backend import Array
-
-__all__ = ["errors", "history", "posterior"]
-
-BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
+from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
 
 # More coordinates than this run into each other at the width of a page.
 READABLE = 120
@@ -68,8 +58,8 @@ def posterior(
     >>> posterior(post, problem.z, ax=ax).get_ylabel()
     'z'
     """
-    shown = _Shown(post, truth, level, window, task)
-    ax = _new_axes(1)[0] if ax is None else ax
+    shown = Shown(post, truth, level, window, task)
+    ax = new_axes(1)[0] if ax is None else ax
     at = shown.coordinates
     ax.axhline(0.0, color=GREY, linewidth=0.8, zorder=0)
     if shown.truth is not None:
@@ -79,7 +69,7 @@ def posterior(
     bars = np.stack([shown.mean - shown.low, shown.high - shown.mean])
     _bars(ax, at, shown.mean, bars, f"estimate, {level:.0%} interval")
     ax.set(xlabel="coordinate", ylabel="|z|" if shown.is_complex else "z")
-    _finish(ax, f"Posterior: {shown.title}")
+    finish(ax, f"Posterior: {shown.title}")
     return ax
 
 
@@ -110,8 +100,8 @@ def errors(
     >>> errors(post, problem.z, ax=Figure().subplots()).get_ylabel()
     'estimate − truth'
     """
-    shown = _Shown(post, truth, level, window, task)
-    ax = _new_axes(1)[0] if ax is None else ax
+    shown = Shown(post, truth, level, window, task)
+    ax = new_axes(1)[0] if ax is None else ax
     assert shown.truth is not None
     at, error = shown.coordinates, shown.mean - shown.truth
     low, high = shown.low - shown.truth, shown.high - shown.truth
@@ -124,58 +114,14 @@ def errors(
             ax, at[~covers], error[~covers], bars[:, ~covers], "misses it", ORANGE, marker="x"
         )
     ax.set(xlabel="coordinate", ylabel="estimate − truth")
-    _finish(ax, f"Error: {shown.title}")
+    finish(ax, f"Error: {shown.title}")
     return ax
-
-
-def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
-    """Draw the relative change of the mean and the CG steps of every iteration.
-
-    Parameters
-    ----------
-    post : Posterior
-    axes : two matplotlib axes, optional
-        Where to draw; a new pyplot figure by default.
-
-    Returns
-    -------
-    np.ndarray of two matplotlib axes
-
-    Examples
-    --------
-    >>> from cofem import fit, simulate
-    >>> from matplotlib.figure import Figure
-    >>> problem = simulate.dct(D=300, seed=0)
-    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
-    >>> [ax.get_ylabel() for ax in history(post, axes=Figure().subplots(2))]
-    ['relative change of the mean', 'CG steps']
-    """
-    pair = np.ravel(np.asarray(_new_axes(2) if axes is None else axes, dtype=object))
-    if pair.size != 2:
-        raise ValueError(f"axes must be two matplotlib axes, got {pair.size}")
-    top, bottom = pair
-    iteration = np.asarray(post.history["iteration"])
-    change = np.asarray(post.history["change"], dtype=float)
-    # Nothing to show on a log axis: no change at all, or no mean before the first.
-    visible = np.isfinite(change) & (change > 0)
-    top.plot(iteration[visible], change[visible], "o-", color=BLUE, markersize=4)
-    top.set_yscale("log")
-    top.set_ylabel("relative change of the mean")
-    top.set_title(f"{post.method}: {_ending(post)}", loc="left")
-    bottom.bar(iteration, np.asarray(post.history["cg_steps"]), color=BLUE, width=0.8)
-    bottom.set(ylabel="CG steps", xlabel="iteration")
-    bottom.yaxis.set_major_locator(MaxNLocator(integer=True))
-    for ax in pair:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlim(iteration.min() - 0.5, iteration.max() + 0.5)
-        _plain(ax)
-    return pair
 
 
 # -- what is shown -----------------------------------------------------------------------
 
 
-class _Shown:
+class Shown:
     """The coordinates to draw, in NumPy, and a title that names them."""
 
     def __init__(
@@ -234,21 +180,7 @@ class _Shown:
         return start, start + READABLE
 
 
-def _ending(post: Any) -> str:
-    iterations = len(post.history["iteration"])
-    return f"{'converged' if post.converged else 'not converged'} after {iterations} iterations"
-
-
 # -- how it is drawn ---------------------------------------------------------------------
-
-
-def _new_axes(rows: int) -> np.ndarray:
-    from matplotlib import pyplot
-
-    _, axes = pyplot.subplots(
-        rows, sharex=True, squeeze=False, figsize=(9, 2.0 + 2.2 * rows), layout="constrained"
-    )
-    return np.asarray(axes[:, 0], dtype=object)
 
 
 def _stems(ax: Any, at: np.ndarray, height: np.ndarray) -> None:
@@ -280,18 +212,3 @@ def _bars(
         at, middle, yerr=np.maximum(bars, 0.0), fmt=marker, markersize=5, color=color,
         elinewidth=1.2, capsize=2, label=label,
     )
-
-
-def _finish(ax: Any, title: str) -> None:
-    ax.margins(x=0.01)
-    ax.set_title(title, loc="left", pad=24)
-    _plain(ax)
-    # Above the axes, so that it never lies on the data, and under the title.
-    ax.legend(
-        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False,
-        borderaxespad=0.0, handletextpad=0.4,
-    )
-
-
-def _plain(ax: Any) -> None:
-    ax.spines[["top", "right"]].set_visible(False)

@@ -1,0 +1,285 @@
+"""``cofem calcium``: spikes with probabilities from the traces of a microscope."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from cofem.cli import report
+from cofem.cli.errors import warnings_as_lines
+from cofem.cli.figure import check_figure, new_figure, save
+from cofem.files import atomic_write, check_writable, read_array
+
+# Cells between two files of the journal, with which an interrupted run goes on.
+BATCH = 50
+
+
+def calcium(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            metavar="INPUT",
+            help="dF/F, cells × frames, as a fraction: .npy, .npz (one array, or one called "
+            "dff), .csv (a row is a cell), or a suite2p folder (F.npy, Fneu.npy, iscell.npy).",
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.npz",
+            help="Where to write the result. spks.npy, as suite2p names it, goes beside it.",
+        ),
+    ],
+    framerate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="HZ", help="Frames per second; a suite2p folder's ops.npy may tell it."
+        ),
+    ] = None,
+    indicator: Annotated[
+        str | None, typer.Option(metavar="NAME", help="GCaMP6f, GCaMP6s, jGCaMP8m, OGB-1, …")
+    ] = None,
+    tau_d: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Decay time in seconds, instead of the most probable."),
+    ] = None,
+    tau_r: Annotated[
+        float | None, typer.Option(metavar="S", help="Rise time in seconds: a kernel with rise.")
+    ] = None,
+    threshold: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Set spikes to zero that are less probable than this."),
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(metavar="F.png", help="Also draw one cell.")
+    ] = None,
+    cell: Annotated[
+        int | None, typer.Option(min=0, metavar="I", help="Which cell to draw: the busiest.")
+    ] = None,
+    truth: Annotated[
+        Path | None,
+        typer.Option(metavar="T.npy", help="True spike times of that cell in seconds."),
+    ] = None,
+    all_rois: Annotated[
+        bool, typer.Option("--all-rois", help="All of suite2p's regions, not only cells.")
+    ] = False,
+    jobs: Annotated[
+        int, typer.Option(min=-1, metavar="N", help="Cells beside each other; -1: all processors.")
+    ] = -1,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
+    ] = False,
+) -> None:
+    """Find spikes in calcium traces: when, how big and how sure, without a λ to tune.
+
+    The result holds the estimate per frame, its standard deviation, the probability of
+    an event, the fit, the baseline, and noise and decay time of every cell;
+    `cofem.calcium.load_deconvolution("OUT.npz")` gives it back in Python. A run that
+    was interrupted goes on where it was when the same command is given again.
+    """
+    began = time.perf_counter()
+    spks = output.with_name("spks.npy")
+    check_outputs(source, output, spks, figure)
+    dff, rate, rows = read_traces(source, framerate, all_rois)
+    spike_times = None if truth is None else read_array(truth, "truth").astype(np.float64).ravel()
+    options = {"indicator": indicator, "tau_d": tau_d, "tau_r": tau_r, "threshold": threshold}
+    with warnings_as_lines():
+        result = deconvolve_in_batches(dff, rate, options, jobs, output)
+    result.save(output)
+    write_spks(spks, result.spikes, rows)
+    if figure is not None:
+        draw(result, figure, cell, spike_times)
+    facts = summarise(result) | {
+        "seconds": time.perf_counter() - began,
+        "output": str(output),
+        "spks": str(spks),
+    }
+    if json:
+        report.show_json(facts)
+    else:
+        show(facts)
+
+
+def check_outputs(source: Path, output: Path, spks: Path, figure: Path | None) -> None:
+    """Refuse what cannot be written, before the work is done."""
+    if output.suffix.lower() != ".npz":
+        raise ValueError(f"output: {output} does not end in .npz")
+    check_writable(output, "output")
+    check_writable(spks, "output")
+    if source.is_dir() and spks.exists() and spks.parent.samefile(source):
+        raise ValueError(
+            f"output: {spks} is suite2p's own and would be overwritten; choose another folder"
+        )
+    if output.exists() and source.exists() and output.samefile(source):
+        raise ValueError(f"output: {output} would overwrite the input")
+    if figure is not None:
+        check_figure(figure)
+
+
+def read_traces(
+    source: Path, framerate: float | None, all_rois: bool
+) -> tuple[np.ndarray, float, tuple[np.ndarray, int] | None]:
+    """Return dF/F (n_cells, n_frames), frames per second, and suite2p's rows if it is one."""
+    rows = None
+    if source.is_dir():
+        from cofem.calcium.suite2p import read_suite2p
+
+        found = read_suite2p(source, all_rois)
+        dff, rows = found.dff, (found.cells, found.n_rows)
+        framerate = found.framerate if framerate is None else framerate
+    elif source.suffix.lower() == ".csv":
+        dff = read_csv(source)
+    else:
+        dff = read_array(source, "dff")
+    if framerate is None:
+        raise ValueError("--framerate is needed: frames per second")
+    if dff.ndim not in (1, 2):
+        raise ValueError(f"dff: {source} holds shape {dff.shape}; expected (n_cells, n_frames)")
+    return np.atleast_2d(dff), framerate, rows
+
+
+def read_csv(path: Path) -> np.ndarray:
+    """Read numbers separated by commas, a cell per row; an empty field is a missing frame."""
+    if not path.is_file():
+        raise FileNotFoundError(f"dff: {path} does not exist")
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+        rows = [[float(item or "nan") for item in line.split(",")] for line in lines if line]
+    except (ValueError, UnicodeDecodeError) as error:
+        raise ValueError(f"dff: {path} is not a table of numbers ({error})") from None
+    if len({len(row) for row in rows}) != 1:
+        raise ValueError(f"dff: the rows of {path} are not equally long")
+    table = np.array(rows)
+    return table[:, 0] if table.shape[1] == 1 else table
+
+
+def deconvolve_in_batches(
+    dff: np.ndarray, framerate: float, options: dict[str, Any], jobs: int, output: Path
+) -> Any:
+    """Deconvolve cell by cell, with a bar, keeping every batch until all is done."""
+    from cofem.calcium import deconvolve
+    from cofem.calcium.storage import join, load_deconvolution
+
+    journal = output.with_name(f".{output.name}.journal")
+    key = fingerprint(dff, framerate, options)
+    parts = []
+    with bar(len(dff)) as advance:
+        for start in range(0, len(dff), BATCH):
+            batch = dff[start : start + BATCH]
+            kept = journal / f"{key}-{start}.npz"
+            if kept.is_file():
+                part = load_deconvolution(kept, batch)
+            else:
+                part = deconvolve(batch, framerate, n_jobs=jobs, callback=advance, **options)
+                if len(dff) > BATCH:
+                    journal.mkdir(exist_ok=True)
+                    part.save(kept)
+            parts.append(part)
+            advance(len(batch), final=True)
+    result = join(parts)
+    shutil.rmtree(journal, ignore_errors=True)
+    return result
+
+
+def fingerprint(dff: np.ndarray, framerate: float, options: dict[str, Any]) -> str:
+    """Return a name for this very task: the same data with the same options."""
+    digest = hashlib.sha256(np.ascontiguousarray(dff).tobytes())
+    digest.update(repr((dff.shape, dff.dtype.str, framerate, sorted(options.items()))).encode())
+    return digest.hexdigest()[:16]
+
+
+class bar:  # noqa: N801 -- used as a function
+    """A progress bar over cells on the error stream, silent where that is no terminal."""
+
+    def __init__(self, n_cells: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._shown = console.is_terminal
+        self._progress = Progress(console=console, transient=True, disable=not self._shown)
+        self._task = self._progress.add_task("cells", total=n_cells)
+        self._before = 0
+
+    def __enter__(self) -> Callable[..., None]:
+        if self._shown:
+            self._progress.start()
+        return self._advance
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            self._progress.stop()
+
+    def _advance(self, done: int, final: bool = False) -> None:
+        self._progress.update(self._task, completed=self._before + done)
+        if final:
+            self._before += done
+
+
+def write_spks(path: Path, spikes: np.ndarray, rows: tuple[np.ndarray, int] | None) -> None:
+    """Write spks.npy: float32, a row for every row of suite2p's F.npy."""
+    out = spikes.astype(np.float32)
+    if rows is not None:
+        cells, n_rows = rows
+        out = np.zeros((n_rows, spikes.shape[1]), np.float32)
+        out[cells] = spikes
+    with atomic_write(path) as stream:
+        np.save(stream, out)
+
+
+def summarise(result: Any) -> dict[str, Any]:
+    """Collect what the table and the JSON object tell."""
+    table = result.events()
+    minutes = result.spikes.shape[-1] / result.framerate / 60
+    return {
+        "n_cells": result.n_cells,
+        "n_frames": int(result.spikes.shape[-1]),
+        "n_events": len(table),
+        "events_per_cell_and_minute": len(table) / result.n_cells / minutes,
+        "median_noise_std": float(np.nanmedian(result.noise_std)),
+        "median_tau_d": float(np.nanmedian(result.tau_d)),
+        "median_latency": float(np.nanmedian(result.latency)),
+        "n_problems": len(result.messages),
+    }
+
+
+def show(facts: dict[str, Any]) -> None:
+    """Print the table."""
+    report.show_table(
+        "Deconvolution",
+        {
+            "cells": report.number(facts["n_cells"]),
+            "frames": report.number(facts["n_frames"]),
+            "events (probability above ½)": report.number(facts["n_events"]),
+            "events per cell and minute": report.number(facts["events_per_cell_and_minute"], 3),
+            "noise (median)": report.number(facts["median_noise_std"], 3),
+            "decay time (median)": f"{facts['median_tau_d']:.2f} s",
+            "events advanced by": f"{1000 * facts['median_latency']:.0f} ms",
+            "cells with problems": report.number(facts["n_problems"]),
+            "time": f"{facts['seconds']:.1f} s",
+            "written to": f"{facts['output']}, {facts['spks']}",
+        },
+    )
+
+
+def draw(result: Any, path: Path, cell: int | None, truth: np.ndarray | None) -> None:
+    """Draw one cell: the given one, or that with most events."""
+    from cofem.calcium.drawing import draw_cell
+
+    if cell is None:
+        counts = np.bincount(result.events()["cell"], minlength=result.n_cells)
+        cell = int(np.argmax(counts))
+    figure = new_figure(height=5)
+    axes = figure.subplots(2, 1, height_ratios=(3, 2))
+    draw_cell(result, cell, axes, truth)
+    axes[0].set_title(f"cell {cell}", fontsize=10)
+    save(figure, path)

@@ -1,0 +1,184 @@
+"""``cofem paper``: the figures of the paper, made again."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cofem.cli.errors import warnings_as_lines
+
+if TYPE_CHECKING:
+    from cofem.paper.claims import Claim
+
+
+class Target(enum.StrEnum):
+    """What can be made."""
+
+    FIG1 = "fig1"
+    FIG2 = "fig2"
+    FIG3 = "fig3"
+    ALL = "all"
+    CALCIUM = "calcium"
+    MRI = "mri"
+
+
+class Device(enum.StrEnum):
+    """Where figure 2 is measured."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+class Clock(enum.StrEnum):
+    """Which seconds figure 2 counts."""
+
+    WALL = "wall"
+    CPU = "cpu"
+
+
+def paper(
+    target: Annotated[
+        Target,
+        typer.Argument(
+            help="fig1: accuracy; fig2: time and memory; fig3: probes and steps; all: these "
+            "three. calcium and mri are the paper's applications and need --data."
+        ),
+    ],
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Three trials and fewer points: minutes, not hours.")
+    ] = False,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder for CSVs, pictures and pages.")
+    ] = Path("cofem-paper"),
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="S", help="The first trial's seed.")
+    ] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="Trials beside each other. fig2 runs one by one."),
+    ] = 1,
+    device: Annotated[Device, typer.Option(help="Where fig2 is measured.")] = Device.CPU,
+    clock: Annotated[
+        Clock,
+        typer.Option(help="fig2 by the clock, or by the seconds that the processors worked."),
+    ] = Clock.WALL,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(min=1, metavar="S", help="Seconds for a run of fig2: 1800, quick 8."),
+    ] = None,
+    memory_limit: Annotated[
+        float | None,
+        typer.Option(min=0.5, metavar="GIB", help="Memory for a run of fig2: 24 GiB, quick 4."),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", envvar="COFEM_DATA",
+            help="The folder with the recordings, for calcium and mri.",
+        ),
+    ] = None,
+) -> None:
+    """Run the paper's experiments on this machine and say what held.
+
+    For every figure there is a CSV of every trial for each panel, a picture in the
+    paper's arrangement, and a page that says statement by statement whether it held, with
+    numbers. An interrupted run continues from the trials that are in the CSVs.
+
+    The accuracy of fig1 takes hours in full; `--quick` takes minutes for all three.
+    """
+    if target in (Target.CALCIUM, Target.MRI):
+        application(target, data, out, quick)
+        return
+    from cofem.paper.study import Run
+
+    with Bar() as bar:
+        run = Run(
+            out=out, quick=quick, seed=seed, jobs=jobs, device=device.value,
+            clock=clock.value, time_limit=time_limit, report=bar.report,
+            memory_limit=None if memory_limit is None else memory_limit * 2**30,
+        )  # fmt: skip
+        names = ("fig1", "fig2", "fig3") if target is Target.ALL else (target.value,)
+        outcomes = [figure(name)(run) for name in names]
+    for outcome in outcomes:
+        show(outcome.claims, outcome.page)
+
+
+def figure(name: str) -> Callable[[Any], Any]:
+    """Return the function that makes a figure."""
+    import importlib
+
+    function: Callable[[Any], Any]
+    function = importlib.import_module(f"cofem.paper.{name}").run_figure
+    return function
+
+
+def application(target: Target, data: Path | None, out: Path, quick: bool) -> None:
+    """Run one of the paper's applications."""
+    import importlib
+
+    if data is None:
+        raise ValueError(f"cofem paper {target.value} needs --data, the folder with the recordings")
+    if not data.is_dir():
+        raise ValueError(f"data: {data} is not a folder")
+    out.mkdir(parents=True, exist_ok=True)
+    with warnings_as_lines():
+        claims = importlib.import_module(f"cofem.paper.{target.value}").run(data, out, quick)
+    show(claims or (), out)
+
+
+def show(claims: Iterable[Claim], where: Path) -> None:
+    """Print the verdicts, and where the rest is."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console()
+    colors = {True: "green", False: "red", None: "yellow"}
+    for claim in claims:
+        verdict = f"[{colors[claim.held]}]{claim.verdict}[/]"
+        console.print(f"{verdict}: {escape(claim.text)}", highlight=False)
+    console.print(escape(str(where)), highlight=False)
+
+
+class Bar:
+    """One line for each figure on the error stream, silent where that is no terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        console = Console(stderr=True)
+        self._shown = console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), TimeRemainingColumn(),
+            console=console, transient=True, disable=not self._shown,
+        )  # fmt: skip
+        self._task: Any = None
+
+    def __enter__(self) -> Bar:
+        if self._shown:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            self._progress.stop()
+
+    def report(self, label: str, done: int, total: int) -> None:
+        """Show how far a figure is."""
+        if self._task is None:
+            self._task = self._progress.add_task(label, total=total)
+        if done == 0 and self._progress.tasks[0].finished:
+            self._progress.reset(self._task)
+        self._progress.update(self._task, description=label, completed=done, total=total)

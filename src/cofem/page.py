@@ -1,0 +1,184 @@
+"""A posterior as HTML: a glance for the notebook, and a page to keep.
+
+Everything is inside the one file, pictures too: it opens without a network.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import platform
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
+       padding: 0 1rem; color: #111; background: #fff; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
+table { border-collapse: collapse; margin: .5rem 0; }
+th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd;
+         vertical-align: top; }
+td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+img { max-width: 100%; height: auto; }
+.warning { border-left: .3rem solid #D55E00; padding: .3rem .8rem; background: #fdf3ec; }
+"""
+
+
+def glance(post: Any) -> str:
+    """Return a small fragment: a picture and the facts, for ``Posterior._repr_html_``.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> post = cofem.posterior(np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=1.0)
+    >>> "<table>" in glance(post)
+    True
+    """
+    from cofem import plot
+
+    picture = _picture(lambda ax: plot.posterior(post, ax=ax), "posterior", height=2.6)
+    return f"<div>{picture}{_table(_facts(post))}</div>"
+
+
+def report(post: Any, source: str = "") -> str:
+    """Return one self-contained page: figures, settings, convergence, versions.
+
+    Parameters
+    ----------
+    post : Posterior
+    source : str
+        Where it came from, for the heading.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> post = cofem.posterior(np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=1.0)
+    >>> page = report(post, "p.npz")
+    >>> page.startswith("<!doctype html>"), "http" in page
+    (True, False)
+    """
+    from cofem import plot
+
+    pictures = [
+        _picture(lambda ax: plot.posterior(post, ax=ax), "estimate with error bars"),
+        _picture(lambda ax: plot.support(post, ax=ax), "standard deviation against mean"),
+        _pictures(lambda axes: plot.history(post, axes=axes), "change and CG steps"),
+    ]
+    title = f"Posterior {source}".strip()
+    warning = ""
+    if not post.converged:
+        warning = f'<p class="warning">Not converged: {html.escape(post.message)}</p>'
+    parts = [
+        f"<h1>{html.escape(title)}</h1>",
+        warning,
+        _table(_facts(post)),
+        "<h2>Estimate</h2>",
+        *pictures[:2],
+        "<h2>How it was reached</h2>",
+        pictures[2],
+        _history(post.history),
+        "<h2>Settings</h2>",
+        _table(_settings(post.options)),
+        "<h2>Versions</h2>",
+        _table(_versions()),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}</style></head>"
+        f"<body>{''.join(parts)}</body></html>\n"
+    )
+
+
+# -- the facts ---------------------------------------------------------------------------
+
+
+def _facts(post: Any) -> dict[str, str]:
+    shape = " × ".join(f"{n:,}" for n in post.gaussian_mean.shape)
+    noise = ", ".join(f"{b:.6g}" for b in np.atleast_1d(post.noise_precision)[:8])
+    products = post.history["products"][-1] if post.history["products"] else 0
+    steps = sum(post.history["cg_steps"])
+    inside = int(np.sum(backend.to_numpy(post.support())))
+    return {
+        "unknowns": shape,
+        "support (95 %)": f"{inside:,}",
+        "method": str(post.method),
+        "iterations": f"{len(post.history['iteration']):,}",
+        "state": ("converged: " if post.converged else "not converged: ") + post.message,
+        "noise precision": noise,
+        "log evidence": f"{post.log_evidence:.8g} ± {post.log_evidence_error:.2g}",
+        "CG steps": f"{int(steps):,}",
+        "products with Φ": f"{int(products):,}",
+        "seconds": f"{post.history['seconds'][-1]:.3g}" if post.history["seconds"] else "—",
+    }
+
+
+def _settings(options: Any) -> dict[str, str]:
+    given = asdict(options) if is_dataclass(options) and not isinstance(options, type) else options
+    found = {"options": str(given)} if not isinstance(given, Mapping) else dict(given)
+    return {str(name): _short(value) for name, value in found.items()}
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "…"
+
+
+def _versions() -> dict[str, str]:
+    names = ("cofem", "numpy", "scipy", "numba", "matplotlib", "torch")
+    found = {"written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")}
+    found["Python"] = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+# -- the markup --------------------------------------------------------------------------
+
+
+def _table(rows: Mapping[str, str]) -> str:
+    lines = (
+        f'<tr><th scope="row">{html.escape(name)}</th><td>{html.escape(value)}</td></tr>'
+        for name, value in rows.items()
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _history(history: Mapping[str, list[float]], most: int = 20) -> str:
+    """Return the last iterations as a table."""
+    names = list(history)
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in names)
+    rows = list(zip(*history.values(), strict=True))
+    told = "" if len(rows) <= most else f"<p>The last {most} of {len(rows)} iterations.</p>"
+    lines = (
+        f"<tr>{''.join(f'<td>{value:.4g}</td>' for value in row)}</tr>" for row in rows[-most:]
+    )
+    return f"{told}<table><tr>{head}</tr>{''.join(lines)}</table>"
+
+
+def _picture(draw: Callable[[Any], Any], label: str, height: float = 4.2) -> str:
+    return _pictures(lambda axes: draw(axes[0]), label, rows=1, height=height)
+
+
+def _pictures(
+    draw: Callable[[Any], Any], label: str, rows: int = 2, height: float = 5.0
+) -> str:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, height), layout="constrained")
+    draw(np.ravel(figure.subplots(rows, squeeze=False)))
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=110)
+    data = base64.b64encode(stream.getvalue()).decode("ascii")
+    return f'<img alt="{html.escape(label)}" src="data:image/png;base64,{data}">'

@@ -1,0 +1,11 @@
+"""Pictures of a posterior and of how it was reached.
+
+Every function draws on axes it is given, or makes a figure of its own, and returns the
+axes; none changes the backend or the style that the user has chosen.
+"""
+
+from cofem.plot.coordinates import errors, posterior
+from cofem.plot.maps import support, traces, variance_map
+from cofem.plot.progress import history
+
+__all__ = ["errors", "history", "posterior", "support", "traces", "variance_map"]
