@@ -218,10 +218,11 @@ def _model(
 
 
 def _group(process_group: Any, method: Method) -> Group:
-    if process_group is not None and not isinstance(method, CoFEM):
-        raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
-    if process_group is not None and method.joint_tolerance:
-        raise ValueError("process_group: systems with one joint tolerance cannot be shared out")
+    if process_group is not None:
+        if not isinstance(method, CoFEM):
+            raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
+        if method.joint_tolerance:
+            raise ValueError("process_group: systems with one joint tolerance cannot be shared")
     return group_of(process_group)
 
 

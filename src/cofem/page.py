@@ -162,9 +162,14 @@ def _history(history: Mapping[str, list[float]], most: int = 20) -> str:
     rows = list(zip(*history.values(), strict=True))
     told = "" if len(rows) <= most else f"<p>The last {most} of {len(rows)} iterations.</p>"
     lines = (
-        f"<tr>{''.join(f'<td>{value:.4g}</td>' for value in row)}</tr>" for row in rows[-most:]
+        f"<tr>{''.join(f'<td>{_number(value)}</td>' for value in row)}</tr>"
+        for row in rows[-most:]
     )
     return f"{told}<table><tr>{head}</tr>{''.join(lines)}</table>"
+
+
+def _number(value: float) -> str:
+    return "—" if value != value else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def _picture(draw: Callable[[Any], Any], label: str, height: float = 4.2) -> str:

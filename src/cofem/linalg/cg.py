@@ -81,7 +81,8 @@ def solve(
     """
     n_rows, n_columns = rhs.shape
     if n_rows == 0:
-        return CGResult(rhs, *(np.zeros(0, dtype=t) for t in (int, float, int)), rows=0)
+        none = np.zeros(0, dtype=np.int64)
+        return CGResult(rhs, steps=none, residual=np.zeros(0), status=none, rows=0)
     xp = backend.namespace(rhs)
     real_type = backend.real_dtype(rhs.dtype, xp)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
