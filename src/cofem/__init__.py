@@ -13,6 +13,7 @@ from typing import Any
 from cofem import operators
 from cofem.fitting import ConvergenceWarning, fit, posterior
 from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
+from cofem.many import fit_many
 from cofem.posterior import Posterior
 from cofem.storage import load
 
@@ -28,18 +29,25 @@ __all__ = [
     "Posterior",
     "Sequential",
     "Woodbury",
+    "calcium",
     "fit",
+    "fit_many",
     "load",
+    "mri",
     "operators",
     "plot",
     "posterior",
     "simulate",
+    "theory",
 ]
+
+
+_LATE = ("calcium", "mri", "plot", "simulate", "sklearn", "theory")
 
 
 def __getattr__(name: str) -> Any:
     """Import the parts that cost time (matplotlib) when they are first asked for."""
-    if name in ("plot", "simulate"):
+    if name in _LATE:
         import importlib
 
         return importlib.import_module(f"cofem.{name}")

@@ -114,11 +114,17 @@ def _facts(post: Any) -> dict[str, str]:
         "iterations": f"{len(post.history['iteration']):,}",
         "state": ("converged: " if post.converged else "not converged: ") + post.message,
         "noise precision": noise,
-        "log evidence": f"{post.log_evidence:.8g} ± {post.log_evidence_error:.2g}",
+        "log evidence": _evidence(post),
         "CG steps": f"{int(steps):,}",
         "products with Φ": f"{int(products):,}",
         "seconds": f"{post.history['seconds'][-1]:.3g}" if post.history["seconds"] else "—",
     }
+
+
+def _evidence(post: Any) -> str:
+    if post.log_evidence != post.log_evidence:
+        return "not known to this method"
+    return f"{post.log_evidence:.8g} ± {post.log_evidence_error:.2g}"
 
 
 def _settings(options: Any) -> dict[str, str]:

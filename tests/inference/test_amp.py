@@ -117,7 +117,8 @@ def test_it_recovers_where_it_should(make_problem, seed):
 def test_it_says_that_it_diverged_on_a_convolution(seed, dtype):
     problem = simulate.convolution(D=512, seed=seed)
     task = Task(problem.phi, problem.y.astype(dtype), problem.noise_precision)
-    for options in (AMP(), AMP(damping=0.7)):  # at once, and after some iterations
+    # At once, after some iterations, and with every step looked at.
+    for options in (AMP(), AMP(damping=0.7), AMP(inner_steps=1, damping=0.4)):
         outcome = fit(task, options, max_iter=50)
         found = outcome.found
         assert not found.converged
@@ -133,6 +134,19 @@ def test_it_says_that_it_diverged_on_a_convolution(seed, dtype):
         # What is kept fits the data better than nothing does, or is nothing.
         misfit = np.linalg.norm(problem.y - problem.phi.forward(found.means[0].astype(float)))
         assert misfit <= np.linalg.norm(problem.y)
+
+
+def test_a_run_that_ends_before_it_has_blown_up_is_not_believed_either():
+    problem = simulate.convolution(D=512, seed=0)
+    task = Task(problem.phi, problem.y, problem.noise_precision)
+    seen = []
+    found = fit(
+        task, AMP(inner_steps=1, damping=0.4), max_iter=1, callback=seen.append
+    ).found
+    misfit = np.linalg.norm(problem.y - problem.phi.forward(seen[0].mean))
+    assert 1 < misfit / np.linalg.norm(problem.y) < 10
+    assert "diverged" in found.message
+    assert (found.means[0] == 0).all()
 
 
 def test_damping_can_save_a_convolution():

@@ -190,12 +190,13 @@ def test_a_refresh_changes_nothing_but_rounding(name):
     assert learner.log_evidence == pytest.approx(evidence_before, rel=1e-10)
 
 
-def test_running_sums_that_are_off_are_noticed_and_repaired():
+@pytest.mark.parametrize("factor", [0.3, 3.0])
+def test_running_sums_that_are_off_are_noticed_and_repaired(factor):
     model, phi = case("dense", 2)
     y, beta = model.tasks[0].y, model.tasks[0].noise_precision
     learner = Learner(model, min_gain=1e-4)
     learner.sweep(4)
-    learner.states[0].sparsity = 0.3 * learner.states[0].sparsity  # as bad as rounding never is
+    learner.states[0].sparsity = factor * learner.states[0].sparsity  # worse than any rounding
     last = learner.log_evidence
     for _ in range(100):
         if learner.sweep(1) == 0:
@@ -277,6 +278,15 @@ def test_the_gain_of_several_families_is_maximised(weight):
     # Few steps, which rank the candidates, come close.
     quick = gain(gain.maximum(s, power), s, power)
     assert (quick <= found + 1e-12).all()
+
+
+def test_a_coordinate_that_no_family_needs_is_deleted():
+    # The first family alone would keep it; over both it costs more than it explains.
+    gain = EvidenceGain([1, 1], 0.5)
+    s, power = [np.ones(1), np.ones(1)], [np.array([1.5]), np.array([0.01])]
+    new, more = gain.best_change(1.0, s, power)
+    assert new == 0.0
+    assert more == pytest.approx(0.5 * (2 * np.log(2) - 1.51 / 2))
 
 
 # -- the method ------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def paper(
     ] = Clock.WALL,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=1, metavar="S", help="Seconds for a run of fig2: 1800, quick 8."),
+        typer.Option(min=1, metavar="S", help="Seconds for a run of fig2: 1800, quick 12."),
     ] = None,
     memory_limit: Annotated[
         float | None,

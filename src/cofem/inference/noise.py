@@ -1,18 +1,22 @@
 """The noise precision from the data, when the user does not know it.
 
 Maximising the evidence over β fails for N ≤ D: it rises for ever, because enough
-coordinates explain any noise. Holding rows out fails too where it matters: near the
-phase transition the remaining rows no longer recover z, and in a convolution a
-missing sample is not predictable. We keep all rows and count what the fit uses up.
+coordinates explain any noise. We let it rise, and ask on the way up where to stop.
 
-EM is walked down a ladder of noise precisions, from far too high to too low, warm
-all the way. Beside it walks a twin whose data are perturbed by δe with random signs
-e; the difference of the fits, eᵀ(ŷ' − ŷ)/δ, estimates the divergence of the whole
-map y → Φμ, learning of α included (Ramani, Blu & Unser 2008). With it, generalised
-cross-validation (‖y − ŷ‖²/N)/(1 − div/N)² is an honest estimate of the prediction
-error at every rung. It is flat where α absorbs noise and rises steeply where signal
-is lost; the lowest β before that rise is taken, and there, where little noise is
-fitted, the residual tells the noise: σ² = ‖y − Φμ‖² / (N − Σ(1 − α_jΣ_jj)).
+The climb is EM for α and β together, from noise alone upwards. As β grows slowly it
+anneals the problem, and near the phase transition it finds the signal where EM at a
+fixed β does not. α_j = 1/E|z_j|² keeps a coordinate that stands one standard deviation
+above the noise, and a third of all the empty ones do: that is what runs away.
+
+So every few decibels a branch leaves the climb in which precisions have a prior that
+prunes, α_j = (1 + κ)/E|z_j|². It keeps what stands three to four standard deviations
+above the noise, hardly an empty coordinate among them, and then
+β = (N − Σ(1 − α_jΣ_jj)) / ‖y − Φμ‖² is safe to iterate.
+
+Branches that left too early have lost signal, and those that left too late have noise
+among their coordinates. The description length tells (Rissanen 2000): what it takes to
+write down the residual, the k coordinates and which of the D they are. β is the mean of
+the branches' on a log scale, weighted by it. See ``docs/noise.md``.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
+from scipy.special import gammaln
 
 from cofem import backend
 from cofem.backend import Array
@@ -29,193 +33,246 @@ from cofem.inference.model import Model
 from cofem.inference.moments import EStep
 from cofem.inference.mstep import update_precision
 
-# The ladder: signal-to-noise ratios in dB. A high precision costs many CG steps, so a
-# higher top is tried only for data so clean that the ladder is best at its top.
-TOPS, LOWEST, RUNG = (40.0, 60.0, 85.0, 110.0), -5.0, 5.0
-# EM iterations on the first rung, on the others, and while nothing can be learned.
-FIRST_ITERATIONS, ITERATIONS, WHILE_SATURATED = 30, 5, 2
-# A fit that uses more than this share of the data says little about its noise: the
-# divergence is an estimate, and what is left of the data is a small difference.
-SATURATED = 0.65
-# How much larger than its minimum the prediction error may be at the rung we take.
-SLACK = 1.3
-PERTURBATION = 1e-3
+# The climb, in decibels above the noise precision at which y is all noise: EM's own
+# step, kept between these, and the last β that is tried.
+LEAST_STEP, LARGEST_STEP, HIGHEST = 0.5, 10.0, 110.0
+MAX_STEPS = 200
+# The first branch leaves after so many steps, others at this distance; not before the
+# climb has come within a factor of what the last branch found.
+FIRST_BRANCH, BETWEEN_BRANCHES, FAR_BELOW = 7, 3.0, 10.0
+# κ. A coordinate stays if it stands √(1 + 2κ + 2√(κ(1+κ))) = 3.4 deviations above the
+# noise: six empty ones in ten thousand do.
+PRUNING = 2.5
+# Iterations of a branch, the most β moves in one, and when it has settled; decibels.
+BRANCH_ITERATIONS, BRANCH_STEP, SETTLED = 10, 3.0, 0.1
+# The price of saying which coordinates: 2 log C(D, k) would name one support exactly,
+# but its neighbours explain the data nearly as well. Between 1 and 2; measured.
+SUPPORT_PRICE = 1.5
+# Differences of description lengths are known to about √N.
+FORGOTTEN = 3.0
+# A climb past twice the branches' β, which no longer change, has nothing to find.
+PLATEAU, PAST = 0.05, 2.0
 
 EStepMaker = Callable[[Model], Sequence[EStep]]
 
 
 @dataclass(frozen=True)
-class Rung:
-    """What the walk found at one noise precision."""
+class Branch:
+    """Where a branch that prunes has ended.
 
+    Attributes
+    ----------
+    left_at : float
+        The noise precision of the climb where it left.
+    noise_precision : float
+        What it found.
+    residual, energy : float
+        ‖y − Φμ‖² and ‖y‖².
+    freedom : float
+        k, the directions that the posterior determines, in real numbers.
+    n_data : int
+        N, in real numbers.
+    coordinates : int
+        How many precisions there are to choose from.
+    per_coordinate : float
+        Real numbers that one precision stands for: tasks, members of a group, and two
+        for a complex one.
+    """
+
+    left_at: float
     noise_precision: float
     residual: float
+    energy: float
     freedom: float
-    divergence: float
     n_data: int
+    coordinates: int
+    per_coordinate: float
 
     @property
-    def prediction_error(self) -> float:
-        """Generalised cross-validation with the divergence of the whole fit."""
-        share = min(self.divergence / self.n_data, 0.999)
-        return self.residual / self.n_data / (1 - share) ** 2
-
-    @property
-    def noise_variance(self) -> float:
-        """σ² from the residual and the directions that the posterior determines."""
-        return self.residual / max(self.n_data - self.freedom, 1e-3 * self.n_data)
-
-    @property
-    def saturated(self) -> bool:
-        """Whether the fit follows nearly all of the data, noise included."""
-        return max(self.divergence, self.freedom) > SATURATED * self.n_data
+    def description_length(self) -> float:
+        """Twice the nats that it takes to describe y: residual, coefficients, support."""
+        n = self.n_data
+        k = min(max(self.freedom, 1e-6), 0.98 * n)
+        noise = max(self.residual, 1e-20 * self.energy) / (n - k)
+        # k coefficients explain at least what k numbers explain of pure noise.
+        signal = max((self.energy - self.residual) / k, noise)
+        chosen = min(k / self.per_coordinate, float(self.coordinates))
+        supports = _log_binomial(self.coordinates, chosen)
+        return (n - k) * math.log(noise) + k * math.log(signal) + SUPPORT_PRICE * supports
 
 
 @dataclass(frozen=True)
 class NoiseEstimate:
-    """The noise precision of every task, the ladder, and what it cost."""
+    """The noise precision of every task, the branches it is taken from, and what it cost."""
 
     noise_precisions: list[float]
-    ladder: list[Rung]
+    branches: list[Branch]
     products: int
 
 
 class _Walker:
-    """EM with α and means carried from one noise precision to the next."""
+    """EM whose β can be changed between iterations; α and the means are carried along.
 
-    def __init__(self, model: Model, make: EStepMaker, alpha: Array) -> None:
-        self.model, self.make, self.alpha = model, make, alpha
+    Everything but a scale depends on α/β alone, so the E-steps are made once, at
+    ``unit``, and asked about α·unit/β.
+    """
+
+    def __init__(self, model: Model, esteps: Sequence[EStep], unit: float, alpha: Array) -> None:
+        self.model, self.esteps, self.unit, self.alpha = model, esteps, unit, alpha
         self.means: list[Array] | None = None
-        self.iteration, self.products, self.freedom = 0, 0, 0.0
+        self.iteration, self.products = 0, 0
+        self.residual, self.freedom = math.nan, math.nan
 
-    def walk(self, noise_precision: float, iterations: int) -> list[Array]:
-        """Run EM at this β and return the fitted data of every family."""
-        model = self.model.with_noise([noise_precision] * len(self.model.tasks))
-        esteps = self.make(model)
-        for _ in range(iterations):
-            self.iteration += 1
-            moments = [
-                step.moments(
-                    self.alpha, None if self.means is None else self.means[i], self.iteration, False
-                )
-                for i, step in enumerate(esteps)
-            ]
-            self.means = [m.mean for m in moments]
-            self.alpha = update_precision(model, moments)
-            self.freedom = sum(m.freedom for m in moments)
-            self.products += sum(m.products for m in moments)
-        assert self.means is not None
-        self.products += len(model.tasks)
-        return [f.operator.forward(m) for f, m in zip(model.families, self.means, strict=True)]
+    def fork(self) -> _Walker:
+        """Return a walker that goes on from here by itself; its products start at 0."""
+        other = _Walker(self.model, self.esteps, self.unit, self.alpha)
+        other.means, other.iteration = self.means, self.iteration
+        return other
+
+    def step(self, noise_precision: float, pruning: float = 0.0) -> None:
+        """Make one E- and one M-step at this β; pruning multiplies α by 1 + pruning."""
+        self.iteration += 1
+        scale = self.unit / noise_precision
+        moments = []
+        for i, estep in enumerate(self.esteps):
+            start = None if self.means is None else self.means[i]
+            found = estep.moments(scale * self.alpha, start, self.iteration, False)
+            moments.append(replace(found, variance=scale * found.variance))
+        self.means = [m.mean for m in moments]
+        self.alpha = (1 + pruning) * update_precision(self.model, moments)
+        fitted = [f.operator.forward(m) for f, m in zip(self.families, self.means, strict=True)]
+        self.residual = math.fsum(
+            _squared(f.y - g) for f, g in zip(self.families, fitted, strict=True)
+        )
+        self.freedom = math.fsum(m.freedom for m in moments)
+        self.products += sum(m.products for m in moments) + len(self.model.tasks)
+
+    @property
+    def families(self) -> Sequence[object]:
+        return self.model.families
 
 
 def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> NoiseEstimate:
-    """Walk down the ladder and return one noise precision for all tasks.
+    """Climb, branch, and return one noise precision for all tasks.
 
     Parameters
     ----------
     model : Model
         Its noise precisions are ignored.
     make : function
-        Model → E-steps, with the random numbers of an iteration decided by its
-        number, so that the twin sees the same ones.
+        Model → E-steps.
     alpha : array (D,)
         Where EM starts.
     """
-    # One noise precision for all tasks: a family is then an operator.
-    model = model.with_noise([1.0] * len(model.tasks))
     n_data = sum(t.operator.shape[0] for t in model.tasks)
-    power = sum(_squared(t.y) for t in model.tasks) / n_data
-    if power == 0.0:
+    energy = math.fsum(_squared(t.y) for t in model.tasks)
+    if energy == 0.0:
         return NoiseEstimate([1.0] * len(model.tasks), [], 0)  # y = 0 has no scale
-    delta = PERTURBATION * math.sqrt(power)
-    signs = [
-        backend.Random(0, i).signs((t.operator.shape[0],), t.y) for i, t in enumerate(model.tasks)
-    ]
-    twin_tasks = tuple(
-        replace(t, y=t.y + delta * e)
-        for t, e in zip(model.tasks, signs, strict=True)
-    )
-    twin_model = replace(model, tasks=twin_tasks)
-    family_signs = [
-        backend.namespace(f.y).stack([signs[i] for i in f.members]) for f in model.families
-    ]
-    products = 0
-    for top in TOPS:
-        walker, twin = _Walker(model, make, alpha), _Walker(twin_model, make, alpha)
-        ladder = _descend(walker, twin, family_signs, delta, power, top)
-        products += walker.products + twin.products
-        chosen = _choose(ladder)
-        if not _best_at_the_top(ladder[:2]):
+    lowest = n_data / energy
+    model = model.with_noise([lowest] * len(model.tasks))
+    climber = _Walker(model, make(model), lowest, alpha)
+    branches: list[Branch] = []
+    products, beta = 0, lowest
+    for count in range(1, MAX_STEPS + 1):
+        climber.step(beta)
+        if count >= FIRST_BRANCH and _branch_is_due(branches, beta):
+            walker = climber.fork()
+            branches.append(_branch(walker, beta, energy, n_data))
+            products += walker.products
+            if _past_the_noise(branches):
+                break
+        beta *= _ratio(_climb(climber, beta, n_data))
+        if beta > lowest * _ratio(HIGHEST):
             break
-    beta = 1 / chosen.noise_variance
-    return NoiseEstimate([beta] * len(model.tasks), ladder, products)
-
-
-def _descend(
-    walker: _Walker, twin: _Walker, signs: list[Array], delta: float, power: float, top: float
-) -> list[Rung]:
-    """Walk both from the rung at ``top`` dB down until the signal is being lost."""
-    families = walker.model.families
-    n_data = sum(f.y.shape[0] * f.operator.shape[0] for f in families)
-    ladder: list[Rung] = []
-    for snr in np.arange(top, LOWEST - RUNG / 2, -RUNG):
-        beta = 10 ** (float(snr) / 10) / power
-        iterations = _iterations(ladder)
-        fitted, moved = walker.walk(beta, iterations), twin.walk(beta, iterations)
-        ladder.append(
-            Rung(
-                noise_precision=beta,
-                residual=sum(_squared(f.y - g) for f, g in zip(families, fitted, strict=True)),
-                freedom=walker.freedom,
-                divergence=sum(map(_divergence, signs, fitted, moved)) / delta,
-                n_data=n_data,
-            )
-        )
-        if _past_the_rise(ladder) or _best_at_the_top(ladder):
-            break
-    return ladder
-
-
-def _iterations(ladder: list[Rung]) -> int:
-    if not ladder:
-        return FIRST_ITERATIONS
-    return WHILE_SATURATED if ladder[-1].saturated else ITERATIONS
-
-
-def _past_the_rise(ladder: list[Rung]) -> bool:
-    """Whether the prediction error has risen so far that nothing below can be chosen."""
-    useful = [r.prediction_error for r in ladder if not r.saturated]
-    return len(useful) >= 2 and useful[-1] > 2.5 * min(useful)
-
-
-def _best_at_the_top(ladder: list[Rung]) -> bool:
-    """Whether the second rung already predicts worse than the first."""
-    return (
-        len(ladder) == 2
-        and not ladder[0].saturated
-        and ladder[1].prediction_error > ladder[0].prediction_error
+    estimate = _average(branches)
+    return NoiseEstimate(
+        [estimate] * len(model.tasks), branches, products + climber.products
     )
 
 
-def _choose(ladder: list[Rung]) -> Rung:
-    """Return the lowest β whose prediction error is still close to the least one."""
-    useful = [r for r in ladder if not r.saturated] or ladder[-1:]
-    best = min(range(len(useful)), key=lambda i: useful[i].prediction_error)
-    least = useful[best].prediction_error
-    chosen = best
-    for i in range(best, len(useful)):
-        if useful[i].prediction_error > SLACK * least:
+def _climb(walker: _Walker, beta: float, n_data: int) -> float:
+    """Return EM's step of β, N/β' = ‖y − Φμ‖² + Σ(1 − αΣ)/β, in decibels."""
+    used = min(max(walker.freedom / n_data, 0.0), 0.98)
+    step = -_decibels(beta * walker.residual / n_data + used)
+    return min(max(step, LEAST_STEP), LARGEST_STEP)
+
+
+def _branch_is_due(branches: list[Branch], beta: float) -> bool:
+    if not branches:
+        return True
+    last = branches[-1]
+    far = last.noise_precision > FAR_BELOW * beta
+    return not far and _decibels(beta / last.left_at) >= BETWEEN_BRANCHES
+
+
+def _branch(walker: _Walker, beta: float, energy: float, n_data: int) -> Branch:
+    """Prune, with β from the residual at every iteration, until β settles."""
+    model, left_at = walker.model, beta
+    reals = 2 if backend.is_complex(model.like) else 1
+    groups = model.n_precisions if model.tie.labels is None else len(model.tie.sizes)
+    # Unknowns per precision; with groups of several sizes, on average.
+    per_coordinate = len(model.tasks) * reals * model.n_precisions / groups
+    pruning = PRUNING / per_coordinate
+    walker.alpha = (1 + pruning) * walker.alpha
+    settled = 0
+    for _ in range(BRANCH_ITERATIONS):
+        walker.step(beta, pruning)
+        left = n_data - min(max(walker.freedom, 0.0), 0.98 * n_data)
+        residual = max(walker.residual, 1e-20 * energy)
+        move = min(max(_decibels(left / residual / beta), -BRANCH_STEP), BRANCH_STEP)
+        beta *= _ratio(move)
+        settled = settled + 1 if abs(move) < SETTLED else 0
+        if settled == 2:
             break
-        chosen = i
-    return useful[chosen]
+    return Branch(
+        left_at=left_at,
+        noise_precision=beta,
+        residual=walker.residual,
+        energy=energy,
+        freedom=reals * walker.freedom,
+        n_data=reals * n_data,
+        coordinates=groups,
+        per_coordinate=per_coordinate,
+    )
+
+
+def _past_the_noise(branches: list[Branch]) -> bool:
+    """Whether later branches would change nothing."""
+    if len(branches) < 2:
+        return False
+    last, before = branches[-1], branches[-2]
+    best = min(b.description_length for b in branches)
+    if last.description_length - best > FORGOTTEN * math.sqrt(last.n_data):
+        return True
+    moved = abs(math.log(last.noise_precision / before.noise_precision))
+    return moved < PLATEAU and last.left_at > PAST * last.noise_precision
+
+
+def _average(branches: list[Branch]) -> float:
+    """Average log β over the branches, the shorter descriptions first."""
+    lengths = [b.description_length for b in branches]
+    least = min(lengths)
+    weights = [
+        math.exp(-(length - least) / math.sqrt(b.n_data))
+        for length, b in zip(lengths, branches, strict=True)
+    ]
+    logs = [math.log(b.noise_precision) for b in branches]
+    total = math.fsum(w * x for w, x in zip(weights, logs, strict=True))
+    return math.exp(total / math.fsum(weights))
+
+
+def _log_binomial(n: float, k: float) -> float:
+    return float(gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1))
+
+
+def _decibels(ratio: float) -> float:
+    return 10 * math.log10(ratio)
+
+
+def _ratio(decibels: float) -> float:
+    return float(10 ** (decibels / 10))
 
 
 def _squared(x: Array) -> float:
     xp = backend.namespace(x)
     return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))
-
-
-def _divergence(signs: Array, fitted: Array, moved: Array) -> float:
-    xp = backend.namespace(fitted)
-    return float(xp.sum(backend.real(backend.conj(signs) * (moved - fitted))))

@@ -10,13 +10,14 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.linalg.cg_device import solve_on_device
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.kernels import ArrayKernels
-from cofem.linalg.systems import ShiftedGram
+from cofem.linalg.systems import Matrix
 
 
 def solve_masked(
-    matrix: ShiftedGram,
+    matrix: Matrix,
     rhs: Array,
     inverse: Array,
     start: Array | None,
@@ -27,6 +28,10 @@ def solve_masked(
     keep_coefficients: bool,
 ) -> CGResult:
     """Solve A x_q = b_q for every row (see :func:`cofem.linalg.solve`)."""
+    if backend.has_engine(rhs) and not joint:
+        return solve_on_device(
+            matrix, rhs, inverse, start, rtol, balance, max_steps, keep_coefficients
+        )
     xp = backend.namespace(rhs)
     kernels = ArrayKernels(xp)
     weight = xp.ones_like(inverse) if joint else inverse

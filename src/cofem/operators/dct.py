@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, final
 
 import numpy as np
-import scipy.fft
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, Cache, MaskedTransform
 from cofem.operators._selection import Selection
 from cofem.operators._validation import count
 from cofem.operators.base import LinearOperator
@@ -43,6 +43,7 @@ class DCT(LinearOperator):
         self.n = count(n, "n")
         self._rows = Selection(rows, (self.n,), "rows")
         self.shape = (self._rows.size, self.n)
+        self._cache = Cache()
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -63,17 +64,30 @@ class DCT(LinearOperator):
         signal *= self._rows.counts(x)
         return backend.dct(signal, overwrite=True)
 
+    def masked_transform(self, like: Array) -> MaskedTransform:
+        """Describe ΦᴴΦ to solvers that fuse it into their own passes."""
+        weights = self._cache.get(like, lambda: self._weights(like), "weights")
+        return MaskedTransform("dct", (self.n,), weights)
+
+    def _weights(self, like: Array) -> Array:
+        xp = backend.namespace(like)
+        weights = backend.from_numpy(backend.even_odd(self._rows.numpy_counts()), like)
+        return xp.astype(weights, backend.real_dtype(like.dtype, xp))
+
     def _column_norms_squared(self, like: Array) -> Array:
         # Column j is s_j cos(πj(2i+1)/2n), and 2cos² θ = 1 + cos 2θ: the squares sum to
         # s_j² (Σw + W(2j)) / 2, where W(k) = Σ_i w_i cos(πk(2i+1)/2n) is a DCT of w.
-        weights, n = self._rows.numpy_counts(), self.n
-        transform = scipy.fft.dct(weights) / 2
-        twice = 2 * np.arange(n)
-        mirrored = np.append(transform, 0.0)  # W(n) = 0, and W(2n−k) = −W(k)
-        at_twice = np.where(twice <= n, 1.0, -1.0) * mirrored[np.minimum(twice, 2 * n - twice)]
-        norms = (weights.sum() + at_twice) / n
-        norms[0] /= 2
-        return backend.from_numpy(np.maximum(norms, 0.0), like)
+        xp, n = backend.namespace(like), self.n
+        weights = backend.from_numpy(self._rows.numpy_counts(), like)
+        transform = backend.dct(weights) * math.sqrt(n / 2)  # W(k) for k > 0
+        total = self._rows.size
+        even = transform[min(2, n) :: 2]
+        # W(0), W(2), … and then, with W(n) = 0 and W(2n−k) = −W(k), back again.
+        middle = xp.zeros_like(weights[: 1 - n % 2])
+        first = xp.zeros_like(weights[:1])
+        norms = xp.concat([first, total + even, total + middle, total - xp.flip(even)]) / n
+        norms = xp.where(xp.arange(n, device=backend.device_of(like)) == 0, total / n, norms)
+        return xp.clip(norms, min=0.0)
 
     def _row_norms_squared(self, like: Array) -> Array:
         return self._constant_norms(1.0, self.shape[0], like)

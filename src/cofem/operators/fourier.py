@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, MaskedTransform
 from cofem.operators._selection import Selection
 from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
@@ -63,6 +63,10 @@ class Fourier(LinearOperator):
         spectrum = self._flat(self._transform(x))
         spectrum *= self._mask.counts(x)
         return self._inverse(spectrum, True)
+
+    def masked_transform(self, like: Array) -> MaskedTransform:
+        """Describe ΦᴴΦ to solvers that fuse it into their own passes."""
+        return MaskedTransform("fourier", self.image_shape, self._mask.counts(like))
 
     def _transform(self, x: Array) -> Array:
         image = backend.namespace(x).reshape(x, (*x.shape[:-1], *self.image_shape))

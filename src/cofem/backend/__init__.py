@@ -1,0 +1,72 @@
+"""The only package that knows array libraries apart.
+
+Everything else asks for a namespace (the array API standard) and for the few
+things that the standard does not carry: random signs, the DCT, constants that
+follow an array to its device, and how much parallel work a library wants.
+"""
+
+from cofem.backend.arrays import (
+    Array,
+    abs_squared,
+    complex_dtype,
+    conj,
+    device_of,
+    from_numpy,
+    is_array,
+    is_complex,
+    is_numpy,
+    library,
+    namespace,
+    real,
+    real_dtype,
+    require_same_home,
+    to_numpy,
+)
+from cofem.backend.batches import engine_for, give_back_engine, has_engine
+from cofem.backend.constants import Cache, Constant
+from cofem.backend.machine import (
+    few_blas_threads,
+    n_threads,
+    rows_at_once,
+    steps_between_looks,
+)
+from cofem.backend.numerics import erfcx, group_means, inverse_cholesky
+from cofem.backend.products import MaskedTransform, even_odd
+from cofem.backend.random import Random
+from cofem.backend.transforms import dct, fft_module, idct
+
+__all__ = [
+    "Array",
+    "Cache",
+    "Constant",
+    "MaskedTransform",
+    "Random",
+    "abs_squared",
+    "complex_dtype",
+    "conj",
+    "dct",
+    "device_of",
+    "engine_for",
+    "erfcx",
+    "even_odd",
+    "few_blas_threads",
+    "fft_module",
+    "from_numpy",
+    "give_back_engine",
+    "group_means",
+    "has_engine",
+    "idct",
+    "inverse_cholesky",
+    "is_array",
+    "is_complex",
+    "is_numpy",
+    "library",
+    "n_threads",
+    "namespace",
+    "real",
+    "real_dtype",
+    "require_same_home",
+    "rows_at_once",
+    "steps_between_looks",
+    "to_numpy",
+]

@@ -1,0 +1,1 @@
+"""CG steps on torch tensors: the state of a batch, and the kernels that move it."""

@@ -1,0 +1,200 @@
+"""The stages of a CG step by fused kernels, on CUDA."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from cofem.backend._torch import kernels
+from cofem.backend._torch.state import State
+from cofem.backend.products import MaskedTransform, twiddles
+
+BLOCK = 512
+WARPS = 4
+
+
+class FusedSteps:
+    """One CG step: three kernels and the operator's product (see ``kernels``).
+
+    Parameters
+    ----------
+    product : MaskedTransform or function
+        ΦᴴΦ for rows (Q, D).
+    """
+
+    def __init__(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
+        # What a foreign operator does may not be captured: it may look at its numbers.
+        self.graphs = isinstance(product, MaskedTransform)
+        self._tables: Any = None
+        self._weights: Any = None
+        self._source: Any = None
+        self.load(product)
+
+    def load(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
+        """Take another product of the same kind and shape; its weights keep their address."""
+        self._product = product
+        if not isinstance(product, MaskedTransform) or self._source is product.weights:
+            return
+        self._source = product.weights
+        # Both FFTs are unscaled. The DCT's scale is in its twiddle factors.
+        scale = 1.0 if product.kind == "dct" else 1.0 / math.prod(product.shape)
+        if self._weights is None:
+            self._weights = product.weights * scale
+        else:
+            torch.mul(product.weights, scale, out=self._weights)
+
+    def slots(self, n: int) -> int:
+        """In how many parts a row's sums are left: as many programs work on it.
+
+        Measured on an H200: fewer leave it idle, more spend their time adding up.
+        """
+        return min(512, max(64, 1 << max(n // 2048 - 1, 0).bit_length()))
+
+    # -- stages ------------------------------------------------------------------------
+
+    def step(self, s: State, keep: bool) -> None:
+        """One step of every row that is not done."""
+        v = self._turn_and_multiply(s, keep)
+        self._descend(s, s.p, v, residual=False, keep=keep)
+
+    def subtract_product(self, s: State) -> None:
+        """R −= A X, and the sums of the new R."""
+        self._descend(s, s.x, self._multiply_only(s, s.x), residual=True, keep=False)
+
+    def count_running(self, s: State, answer: Any) -> None:
+        """Write into ``answer`` how many lanes still run."""
+        kernels.count_running[(1,)](
+            s.rho_sums, s.goal, s.done, s.bad, answer, s.rows,
+            SLOTS=s.slots, LANES=s.lanes, PAIRED=s.paired,
+        )  # fmt: skip
+
+    def norm(self, s: State, rows: Any, weights: Any, sums: Any) -> None:
+        """Leave Σ weights |rows|² in ``sums``."""
+        kernels.weighted_norm[self._grid(s)](
+            rows, weights, sums, s.n, _tiles(s.n),
+            SLOTS=s.slots, LANES=s.lanes, BLOCK=BLOCK, num_warps=WARPS,
+        )  # fmt: skip
+
+    # -- the first half: search direction and product ------------------------------------
+
+    def _turn_and_multiply(self, s: State, keep: bool) -> Any:
+        if self._kind == "dct":
+            z = self._enter(s, s.p, update=True)
+            v = torch.fft.ifft(torch.view_as_complex(z), norm="forward")
+            self._weigh(s, v, keep, record=True)
+            return torch.fft.fft(v)
+        kernels.turn[self._grid(s)](
+            s.p, s.r, s.inverse, s.diagonal, s.rho_sums, s.rho, s.goal, s.done, s.bad, s.taken,
+            s.diagonal_sums, s.n, _tiles(s.n), LANES=s.lanes, **self._constants(s),
+        )  # fmt: skip
+        if self._kind == "fourier":
+            v = self._spectrum(s.p)
+            self._weigh(s, v, keep, record=True)
+            return self._image(v)
+        v = self._foreign(s, s.p)
+        kernels.dot[self._grid(s)](
+            torch.view_as_real(v) if s.lanes == 2 else v, s.p, s.operator_sums, s.rho_sums,
+            s.rho, s.goal, s.done, s.bad, s.taken, s.ratios, s.n, _tiles(s.n),
+            LANES=s.lanes, RECORD=True, KEEP=keep, **self._constants(s),
+        )  # fmt: skip
+        return v
+
+    def _multiply_only(self, s: State, rows: Any) -> Any:
+        if self._kind == "dct":
+            v = torch.view_as_complex(self._enter(s, rows, update=False))
+            v = torch.fft.ifft(v, norm="forward")
+            self._weigh(s, v, False, record=False)
+            return torch.fft.fft(v)
+        if self._kind == "fourier":
+            v = self._spectrum(rows)
+            self._weigh(s, v, False, record=False)
+            return self._image(v)
+        return self._foreign(s, rows)
+
+    def _enter(self, s: State, rows: Any, update: bool) -> Any:
+        cosine, sine = self._twiddles(s)
+        z = torch.empty_like(rows)
+        half = _tiles(s.n // 2 + 1)
+        kernels.turn_dct[self._grid(s)](
+            rows, s.r, z, s.inverse, s.diagonal, cosine, sine, s.rho_sums, s.rho, s.goal, s.done,
+            s.bad, s.taken, s.diagonal_sums, s.n, half,
+            UPDATE=update, **self._constants(s),
+        )  # fmt: skip
+        return z
+
+    def _weigh(self, s: State, v: Any, keep: bool, record: bool) -> None:
+        kernels.weigh[self._grid(s)](
+            torch.view_as_real(v), self._weights, s.operator_sums, s.rho_sums, s.rho, s.goal,
+            s.done, s.bad, s.taken, s.ratios, s.n, _tiles(s.n),
+            LANES=s.lanes, RECORD=record, KEEP=keep, **self._constants(s),
+        )  # fmt: skip
+
+    # -- the second half: the step ---------------------------------------------------------
+
+    def _descend(self, s: State, p: Any, v: Any, residual: bool, keep: bool) -> None:
+        v = torch.view_as_real(v) if s.lanes == 2 else v
+        shared = {"RESIDUAL": residual, "KEEP": keep, **self._constants(s)}
+        sums = (s.diagonal_sums, s.operator_sums, s.rho_sums, s.steps, s.taken, s.lengths)
+        if self._kind == "dct":
+            cosine, sine = self._twiddles(s)
+            half = _tiles(s.n // 2 + 1)
+            kernels.descend_dct[self._grid(s)](
+                s.x, s.r, p, v, s.inverse, s.diagonal, cosine, sine, s.rho, s.done, s.bad, *sums,
+                s.n, half, **shared,
+            )  # fmt: skip
+            return
+        kernels.descend[self._grid(s)](
+            s.x, s.r, p, v, s.inverse, s.diagonal, s.rho, s.done, s.bad, *sums,
+            s.n, _tiles(s.n), LANES=s.lanes, **shared,
+        )  # fmt: skip
+
+    # -- small things ------------------------------------------------------------------------
+
+    @property
+    def _kind(self) -> str:
+        return self._product.kind if isinstance(self._product, MaskedTransform) else "foreign"
+
+    def _grid(self, s: State) -> tuple[int, int]:
+        # Rows run fastest, so that programs side by side share the weights in the cache.
+        return (s.rows, s.slots)
+
+    def _constants(self, s: State) -> dict[str, Any]:
+        kind = kernels.number_type(s.dtype == torch.float64)
+        return {
+            "SLOTS": s.slots, "PAIRED": s.paired, "BLOCK": BLOCK, "TYPE": kind,
+            "num_warps": WARPS,
+        }  # fmt: skip
+
+    def _twiddles(self, s: State) -> Any:
+        if self._tables is None:
+            half = s.n // 2 + 1
+            cosine, sine = (t[:half] * math.sqrt(0.5 / s.n) for t in twiddles(s.n, s.device))
+            cosine[0] = math.sqrt(0.25 / s.n)
+            self._tables = (cosine.to(s.dtype), sine.to(s.dtype))
+        return self._tables
+
+    def _images(self, v: Any) -> tuple[Any, tuple[int, ...]]:
+        product = self._product
+        assert isinstance(product, MaskedTransform)
+        image = v.reshape(-1, *product.shape)
+        return image, tuple(range(1, image.ndim))
+
+    def _spectrum(self, p: Any) -> Any:
+        image, axes = self._images(torch.view_as_complex(p))
+        return torch.fft.fftn(image, dim=axes).reshape(p.shape[:2])
+
+    def _image(self, v: Any) -> Any:
+        image, axes = self._images(v)
+        return torch.fft.ifftn(image, dim=axes, norm="forward").reshape(v.shape)
+
+    def _foreign(self, s: State, rows: Any) -> Any:
+        assert not isinstance(self._product, MaskedTransform)
+        flat = torch.view_as_complex(rows) if s.lanes == 2 else rows[:, :, 0]
+        return self._product(flat).contiguous()
+
+
+def _tiles(length: int) -> int:
+    return -(-length // BLOCK)

@@ -1,0 +1,129 @@
+"""Arrays of any library: whose they are, where they live, and how to move them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+Array = Any
+"""An array of any library that follows the array API standard."""
+
+
+def is_array(x: object) -> bool:
+    """Whether ``x`` is an array of a library we can work with."""
+    return bool(compat.is_array_api_obj(x))
+
+
+def is_numpy(x: object) -> bool:
+    """Whether ``x`` is a NumPy array: the case with in-place, threaded kernels."""
+    return isinstance(x, np.ndarray)
+
+
+def library(x: Array) -> str:
+    """Name the array library that ``x`` belongs to, for messages."""
+    return type(x).__module__.split(".")[0]
+
+
+def namespace(*arrays: Array) -> Any:
+    """Return the array API namespace of ``arrays``; refuse a mixture by name.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> namespace(np.zeros(2)).__name__
+    'array_api_compat.numpy'
+    """
+    try:
+        return compat.array_namespace(*arrays)
+    except TypeError:
+        kinds = sorted({library(a) for a in arrays if a is not None})
+        raise TypeError(
+            f"arrays of different libraries cannot be combined: got {' and '.join(kinds)}; "
+            "convert them to one library first"
+        ) from None
+
+
+def device_of(x: Array) -> Any:
+    """Return the device that ``x`` lives on."""
+    return compat.device(x)
+
+
+def require_same_home(arrays: Iterable[tuple[str, Array]]) -> None:
+    """Refuse arrays of two libraries or two devices, naming the arguments."""
+    first: tuple[str, Array] | None = None
+    for name, x in arrays:
+        if first is None:
+            first = (name, x)
+            continue
+        if library(first[1]) != library(x):
+            raise TypeError(
+                f"{first[0]} is a {library(first[1])} array and {name} a {library(x)} array; "
+                "convert them to one library first"
+            )
+        if device_of(first[1]) != device_of(x):
+            raise ValueError(
+                f"{first[0]} is on device {device_of(first[1])} and {name} on "
+                f"{device_of(x)}; move them to one device first"
+            )
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """Copy ``x`` to a NumPy array on the host (no copy if it is one already)."""
+    if isinstance(x, np.ndarray):
+        return x
+    if compat.is_torch_array(x):
+        return x.detach().cpu().resolve_conj().numpy()  # type: ignore[no-any-return]
+    if compat.is_cupy_array(x):
+        return x.get()  # type: ignore[no-any-return]
+    return np.asarray(x)  # JAX copies to the host, array_api_strict hands out its buffer
+
+
+def from_numpy(x: np.ndarray, like: Array) -> Array:
+    """Move a NumPy array to the library and device of ``like``, dtype kept."""
+    if is_numpy(like):
+        return x
+    xp = namespace(like)
+    if not x.flags.writeable:
+        x = x.copy()  # torch warns about read-only memory
+    return xp.asarray(x, device=device_of(like))
+
+
+def real_dtype(dtype: Any, xp: Any) -> Any:
+    """Return the real floating dtype with the precision of ``dtype``."""
+    if dtype in (xp.float32, xp.complex64):
+        return xp.float32
+    return xp.float64
+
+
+def complex_dtype(dtype: Any, xp: Any) -> Any:
+    """Return the complex dtype with the precision of ``dtype``."""
+    if dtype in (xp.float32, xp.complex64):
+        return xp.complex64
+    return xp.complex128
+
+
+def is_complex(x: Array) -> bool:
+    """Whether ``x`` holds complex numbers."""
+    return bool(namespace(x).isdtype(x.dtype, "complex floating"))
+
+
+def conj(x: Array) -> Array:
+    """Complex conjugate that leaves real arrays alone."""
+    return namespace(x).conj(x) if is_complex(x) else x
+
+
+def real(x: Array) -> Array:
+    """Real part that leaves real arrays alone."""
+    return namespace(x).real(x) if is_complex(x) else x
+
+
+def abs_squared(x: Array) -> Array:
+    """Return |x|² as a real array."""
+    if not is_complex(x):
+        return x * x
+    xp = namespace(x)
+    re, im = xp.real(x), xp.imag(x)
+    return re * re + im * im

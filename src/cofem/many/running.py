@@ -1,0 +1,282 @@
+"""``fit_many``: thousands of independent fits through joblib."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+
+from cofem import fitting
+from cofem.many.inputs import check_options, fingerprint, noise_of, operator_of, problems_of
+from cofem.many.layout import FAILED, PENDING, Layout, Outcome
+from cofem.many.result import ManyPosteriors, result_of
+from cofem.many.stores import Store, open_store
+from cofem.operators import LinearOperator
+
+# A chunk is about this much work, and returns at most this many bytes.
+CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
+# Workers may die; three times in a row without a result is something else.
+ATTEMPTS = 3
+# Results wait at most this long for their place in the store.
+COMMIT_SECONDS = 1.0
+
+
+def fit_many(
+    phi: Any,
+    Y: Any,
+    *,
+    n_jobs: int | None = None,
+    store: Any = None,
+    resume: bool = True,
+    **fit_options: Any,
+) -> ManyPosteriors:
+    """Fit every row of Y on its own: each has its own α, unlike the tasks of a joint fit.
+
+    Row p of the result is what ``cofem.fit(phi, Y[p], **fit_options)`` gives. The work is
+    joblib's: ``with joblib.parallel_config("dask"):`` around the call runs it on a Dask
+    cluster. A problem that fails is reported, and the others finish; chunks of a worker that
+    dies are done again.
+
+    Parameters
+    ----------
+    phi : array, sparse array or operator (N, D)
+    Y : array (P, N)
+        May be memory-mapped: rows are read as they are needed.
+    n_jobs : int, optional
+        As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
+    store : path, optional
+        Where results go as they come: a path that ends in ``.zarr``, or a folder of
+        memory-mapped ``.npy`` files. None: memory.
+    resume : bool
+        Continue what the store holds of the same phi, Y and options; problems that failed are
+        tried again. False: start again, and delete what is there.
+    **fit_options
+        Those of :func:`cofem.fit`. ``noise_precision`` may also have shape (P,).
+
+    Returns
+    -------
+    ManyPosteriors
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.normal(size=(30, 40)) / 5
+    >>> Z = np.zeros((3, 40)); Z[[0, 1, 2], [5, 17, 33]] = 2.0
+    >>> Y = Z @ phi.T + 0.01 * rng.normal(size=(3, 30))
+    >>> many = cofem.fit_many(phi, Y, noise_precision=1e4)
+    >>> many
+    ManyPosteriors(3 problems × 40 unknowns; 3 converged, 0 failed)
+    >>> np.argmax(many.mean, axis=1)
+    array([ 5, 17, 33])
+    """
+    op = operator_of(phi)
+    Y = problems_of(Y, op)
+    check_options(fit_options)
+    noise = noise_of(fit_options.pop("noise_precision", None), len(Y))
+    work = _Work(op, Y, noise, fit_options)
+    same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
+    target = open_store(store, same, resume)
+    state = target.state(len(Y))
+    pending = np.flatnonzero((state == PENDING) | (state == FAILED))
+    _run(work, pending, target, n_jobs)
+    return result_of(target, len(Y), fit_options.get("tol"))
+
+
+# -- the work ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """Problems for one call of a worker.
+
+    An object of its own, so that a scheduler sends it with the task: an array that lies on
+    one worker would be lost with it.
+    """
+
+    indices: np.ndarray
+    Y: np.ndarray
+    options: dict[str, Any]
+    parent: int
+
+
+@dataclass(frozen=True)
+class _Work:
+    op: LinearOperator
+    Y: np.ndarray
+    noise: Any
+    options: dict[str, Any]
+
+    def chunk(self, indices: np.ndarray) -> _Chunk:
+        noise = self.noise[indices] if isinstance(self.noise, np.ndarray) else self.noise
+        options = {**self.options, "noise_precision": noise}
+        return _Chunk(indices, np.array(self.Y[indices]), options, os.getpid())
+
+
+def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> list[Outcome]:
+    """Fit every row of Y; an error belongs to its row.
+
+    ``options["noise_precision"]`` is None, a number, or one for every row. A method that can
+    share products between problems belongs here.
+    """
+    noise = options["noise_precision"]
+    outcomes = []
+    for i, y in enumerate(Y):
+        one = noise[i] if isinstance(noise, np.ndarray) else noise
+        try:
+            with warnings.catch_warnings():
+                # The parent tells how many did not converge.
+                warnings.simplefilter("ignore", fitting.ConvergenceWarning)
+                post = fitting.fit(phi, y, **{**options, "noise_precision": one})
+            outcomes.append(
+                Outcome(
+                    mean=post.mean,
+                    variance=post.variance,
+                    precision=post.precision,
+                    noise_precision=float(post.noise_precision),
+                    log_evidence=float(post.log_evidence),
+                    converged=bool(post.converged),
+                    message=post.message,
+                )
+            )
+        except Exception as error:
+            outcomes.append(Outcome(error=f"{type(error).__name__}: {error}"))
+    return outcomes
+
+
+def _fit_chunk(op: LinearOperator, chunk: _Chunk) -> dict[int, Outcome]:
+    if os.getpid() != chunk.parent:
+        # The cores are busy with the other workers.
+        os.environ.setdefault("COFEM_NUM_THREADS", "1")
+    outcomes = _fit_batch(op, chunk.Y, chunk.options)
+    return dict(zip((int(i) for i in chunk.indices), outcomes, strict=True))
+
+
+def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) -> None:
+    if len(pending) == 0:
+        return
+    committer = _Committer(target, len(work.Y), work.op.shape[1])
+    try:
+        seconds = _begin(work, pending, committer)
+        attempts = 0
+        while len(left := committer.left(pending)) and attempts < ATTEMPTS:
+            done = 0
+            try:
+                for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
+                    committer.add(outcomes)
+                    done += len(outcomes)
+            except Exception as error:  # a fit's own errors are outcomes: this is a worker's end
+                attempts = 0 if done else attempts + 1
+                if attempts == ATTEMPTS:
+                    raise RuntimeError(
+                        f"the workers failed {ATTEMPTS} times in a row without a result; "
+                        f"{len(left)} problems are left ({type(error).__name__}: {error})"
+                    ) from error
+    finally:
+        committer.commit()  # whatever stopped us, what is done is kept
+
+
+def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
+    """Fit the first problems here, which tells the layout, the speed, and wrong options.
+
+    Returns seconds per fit. The second is timed: the first may compile.
+    """
+    seconds, well = math.inf, 0
+    for index in pending:
+        began = time.perf_counter()
+        outcomes = _fit_chunk(work.op, work.chunk(np.array([index])))
+        seconds = min(seconds, time.perf_counter() - began)
+        if outcomes[int(index)].error and well == 0 and committer.nothing:
+            _raise_if_nothing_can_be_fitted(work)
+        committer.add(outcomes)
+        well += not outcomes[int(index)].error
+        if well == 2:
+            break
+    return seconds
+
+
+def _raise_if_nothing_can_be_fitted(work: _Work) -> None:
+    """Raise the error that a fit of plain random numbers gives, if it gives one."""
+    y = np.random.default_rng(0).normal(size=work.op.shape[0]).astype(work.Y.dtype)
+    noise = work.noise[0] if isinstance(work.noise, np.ndarray) else work.noise
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", fitting.ConvergenceWarning)
+        fitting.fit(work.op, y, noise_precision=noise, **work.options)
+
+
+def _parallel(
+    work: _Work, left: np.ndarray, seconds: float, row_bytes: int, n_jobs: int | None
+) -> Iterator[dict[int, Outcome]]:
+    workers = max(1, joblib.effective_n_jobs(n_jobs))
+    size = min(
+        math.ceil(len(left) / (4 * workers)),  # so that all end at about the same time
+        max(1, int(CHUNK_SECONDS / max(seconds, 1e-6))),
+        max(1, CHUNK_BYTES // row_bytes),
+    )
+    chunks = (work.chunk(left[i : i + size]) for i in range(0, len(left), size))
+    parallel = joblib.Parallel(
+        n_jobs=n_jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs"
+    )
+    results: Iterator[dict[int, Outcome]] = parallel(
+        joblib.delayed(_fit_chunk)(work.op, chunk) for chunk in chunks
+    )
+    return results
+
+
+class _Committer:
+    """Collects results and writes them about once a second."""
+
+    def __init__(self, target: Store, problems: int, unknowns: int) -> None:
+        self.target, self.problems, self.unknowns = target, problems, unknowns
+        self.waiting: dict[int, Outcome] = {}
+        self.seen: set[int] = set()
+        self.last = time.perf_counter()
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is no result yet, of this run or another."""
+        return self.target.layout is None and not self.seen
+
+    @property
+    def row_bytes(self) -> int:
+        """The size of one result."""
+        return 8 * 3 * self.unknowns
+
+    def left(self, pending: np.ndarray) -> np.ndarray:
+        """Return the problems that have no result yet."""
+        return np.array([i for i in pending if int(i) not in self.seen], dtype=np.intp)
+
+    def add(self, outcomes: dict[int, Outcome]) -> None:
+        """Take results."""
+        self.waiting.update(outcomes)
+        self.seen.update(outcomes)
+        if time.perf_counter() - self.last > COMMIT_SECONDS:
+            self.commit()
+
+    def commit(self) -> None:
+        """Write what waits. Failures before the first success wait for it: it has the layout."""
+        if self.target.layout is None:
+            layout = self._layout()
+            if layout is None:
+                return
+            self.target.create(layout)
+        if self.waiting:
+            self.target.write(self.waiting)
+        self.waiting = {}
+        self.last = time.perf_counter()
+
+    def _layout(self) -> Layout | None:
+        for one in self.waiting.values():
+            if one.mean is not None and one.precision is not None:
+                sizes = len(one.mean), len(one.precision)
+                return Layout(self.problems, *sizes, np.dtype(one.mean.dtype).name)
+        if len(self.seen) == self.problems:  # nothing but failures
+            return Layout(self.problems, self.unknowns, self.unknowns, "float64")
+        return None

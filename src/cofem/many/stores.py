@@ -1,0 +1,270 @@
+"""Where the results of many fits go: memory, a folder of .npy files, or a zarr group.
+
+One process writes. Rows are written and flushed first; only then does ``state`` say that
+they are there. So a run may be killed at any moment: what ``state`` calls done is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from cofem.files import atomic_write
+from cofem.many.layout import NAMES, PENDING, Layout, Outcome, bytes_of, runs_of
+
+FORMAT = "cofem many 1"
+# Bytes of one chunk of a zarr array.
+ZARR_CHUNK = 1 << 20
+
+
+class Store(ABC):
+    """The arrays, made when the first fit tells their layout."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self.layout: Layout | None = None
+
+    @abstractmethod
+    def create(self, layout: Layout) -> None:
+        """Make the arrays: zeros, so that every state is pending."""
+
+    @abstractmethod
+    def flush(self) -> None:
+        """Return when what was written is safe."""
+
+    def state(self, problems: int) -> np.ndarray:
+        """Return the state of every problem, (P,)."""
+        if self.layout is None:
+            return np.full(problems, PENDING, dtype=np.uint8)
+        return np.array(self.arrays["state"][:])
+
+    def write(self, outcomes: Mapping[int, Outcome]) -> None:
+        """Store results by the index of their problem, and then say so."""
+        for first, run in runs_of(outcomes):
+            rows = slice(first, first + len(run))
+            for name, values in self._columns(run).items():
+                self.arrays[name][rows] = values
+        self.flush()
+        for first, run in runs_of(outcomes):
+            codes = [outcome.state for outcome in run]
+            self.arrays["state"][first : first + len(run)] = np.array(codes, dtype=np.uint8)
+        self.flush()
+
+    def _columns(self, run: list[Outcome]) -> dict[str, np.ndarray]:
+        assert self.layout is not None
+        shapes = self.layout.arrays()
+        columns = {}
+        for name in ("mean", "variance", "precision"):
+            shape, dtype = shapes[name]
+            block = np.full((len(run), *shape[1:]), np.nan, dtype=dtype)
+            for row, outcome in zip(block, run, strict=True):
+                if not outcome.error:
+                    row[:] = getattr(outcome, name)
+            columns[name] = block
+        for name in ("noise_precision", "log_evidence"):
+            columns[name] = np.array([getattr(outcome, name) for outcome in run])
+        columns["message"] = np.stack([bytes_of(one.error or one.message) for one in run])
+        return columns
+
+    def readable(self, name: str) -> Any:
+        """Return an array for the user; one on the disk cannot be written by mistake."""
+        return self.arrays[name]
+
+    def messages(self) -> list[str]:
+        """Return the message of every problem."""
+        rows = np.array(self.arrays["message"][:])
+        return [bytes(row).rstrip(b"\0").decode("utf-8", "ignore") for row in rows]
+
+
+@final
+class MemoryStore(Store):
+    """Arrays in memory, gone with the process.
+
+    Examples
+    --------
+    >>> store = MemoryStore()
+    >>> store.create(Layout(problems=2, unknowns=1, precisions=1, dtype="float64"))
+    >>> one = np.ones(1)
+    >>> store.write({1: Outcome(one, one, one, converged=True, message="well")})
+    >>> store.state(2), store.messages()
+    (array([0, 1], dtype=uint8), ['', 'well'])
+    """
+
+    def create(self, layout: Layout) -> None:
+        """Make the arrays."""
+        self.layout = layout
+        shapes = layout.arrays().items()
+        self.arrays = {name: np.zeros(shape, dtype) for name, (shape, dtype) in shapes}
+
+    def flush(self) -> None:
+        """Nothing to do."""
+
+
+class _DiskStore(Store):
+    """A folder that says what is in it, so that a run resumes only what it began."""
+
+    def __init__(self, path: Path, fingerprint: dict[str, Any], resume: bool) -> None:
+        super().__init__()
+        self.path, self.fingerprint = path, fingerprint
+        if path.exists() and not path.is_dir():
+            raise FileExistsError(f"store: {path} is a file, expected a folder")
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"store: the directory {path.parent} does not exist")
+        if not path.exists() or not any(path.iterdir()):
+            return
+        settings = self._read_settings()
+        if settings is None and not self._only_ours():
+            raise FileExistsError(f"store: {path} holds other files; give a folder of its own")
+        if settings is None or not resume:  # a start that was cut off, or one not wanted
+            shutil.rmtree(path)
+            return
+        _refuse_another(path, settings, fingerprint)
+        self.layout = Layout(**settings["layout"])
+        self._open()
+
+    def _settings(self) -> dict[str, Any]:
+        assert self.layout is not None
+        return {
+            "format": FORMAT, "layout": asdict(self.layout), "fingerprint": self.fingerprint,
+        }  # fmt: skip
+
+    @abstractmethod
+    def _read_settings(self) -> dict[str, Any] | None: ...
+
+    @abstractmethod
+    def _open(self) -> None: ...
+
+    @abstractmethod
+    def _only_ours(self) -> bool: ...
+
+
+@final
+class FolderStore(_DiskStore):
+    """Memory-mapped .npy files, which NumPy opens without this library."""
+
+    def create(self, layout: Layout) -> None:
+        """Make the files, and the settings last: without them the folder counts as empty."""
+        self.path.mkdir(exist_ok=True)
+        self.layout = layout
+        for name, (shape, dtype) in layout.arrays().items():
+            file = self.path / f"{name}.npy"
+            self.arrays[name] = np.lib.format.open_memmap(file, "w+", dtype, shape)
+        self.flush()
+        with atomic_write(self.path / "settings.json", "w") as stream:
+            json.dump(self._settings(), stream, indent=1)
+
+    def flush(self) -> None:
+        """Wait until the pages are on the disk."""
+        for array in self.arrays.values():
+            array.flush()
+
+    def readable(self, name: str) -> Any:
+        """Return a view that refuses to be written."""
+        view = self.arrays[name].view()
+        view.flags.writeable = False
+        return view
+
+    def _open(self) -> None:
+        assert self.layout is not None
+        for name, (shape, dtype) in self.layout.arrays().items():
+            array = np.lib.format.open_memmap(self.path / f"{name}.npy", "r+")
+            if array.shape != shape or array.dtype != dtype:
+                raise ValueError(
+                    f"store: {name}.npy holds {array.shape} {array.dtype}, "
+                    f"expected {shape} {dtype}; resume=False starts again"
+                )
+            self.arrays[name] = array
+
+    def _read_settings(self) -> dict[str, Any] | None:
+        file = self.path / "settings.json"
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except ValueError:
+            raise ValueError(f"store: {file} is damaged; give another folder") from None
+        return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+    def _only_ours(self) -> bool:
+        return all(_is_ours(file.name.removesuffix(".npy")) for file in self.path.iterdir())
+
+
+@final
+class ZarrStore(_DiskStore):
+    """A zarr group with one array per name, in chunks of a megabyte."""
+
+    def create(self, layout: Layout) -> None:
+        """Make the arrays, and the group's attributes last."""
+        group = _zarr().open_group(self.path, mode="w")
+        self.layout = layout
+        for name, (shape, dtype) in layout.arrays().items():
+            row = max(1, dtype.itemsize * int(np.prod(shape[1:])))
+            chunks = (min(shape[0], max(1, ZARR_CHUNK // row)), *shape[1:])
+            self.arrays[name] = group.create_array(name, shape=shape, dtype=dtype, chunks=chunks)
+        group.attrs["cofem"] = self._settings()
+
+    def flush(self) -> None:
+        """Nothing to do: zarr replaces whole files."""
+
+    def _open(self) -> None:
+        group = _zarr().open_group(self.path, mode="r+")
+        self.arrays = {name: group[name] for name in NAMES}
+
+    def _read_settings(self) -> dict[str, Any] | None:
+        file = self.path / "zarr.json"
+        if not file.exists():
+            return None
+        found = dict(_zarr().open_group(self.path, mode="r").attrs).get("cofem")
+        return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+
+    def _only_ours(self) -> bool:
+        names = (entry.name.removesuffix(".json") for entry in self.path.iterdir())
+        return all(name == "zarr" or _is_ours(name) for name in names)
+
+
+def open_store(store: Any, fingerprint: dict[str, Any], resume: bool) -> Store:
+    """Return the store that a path names: .zarr is a zarr group, anything else a folder."""
+    if store is None:
+        return MemoryStore()
+    try:
+        path = Path(store)
+    except TypeError:
+        raise TypeError(f"store must be a path or None, got {type(store).__name__}") from None
+    kind = ZarrStore if path.suffix == ".zarr" else FolderStore
+    return kind(path, fingerprint, resume)
+
+
+def _refuse_another(path: Path, settings: dict[str, Any], wanted: dict[str, Any]) -> None:
+    there = settings["fingerprint"]
+    for what, value in wanted.items():
+        same = there.get(what) == value
+        if what == "phi" and not same:  # products differ in their last digits between machines
+            a, b = np.array(there.get(what)), np.array(value)
+            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
+        if not same:
+            raise ValueError(
+                f"store: {path} holds results for another {what}; resume=False starts again "
+                "and deletes them"
+            )
+
+
+def _is_ours(name: str) -> bool:
+    return name in NAMES or name.startswith(".settings")
+
+
+def _zarr() -> Any:
+    try:
+        import zarr
+    except ImportError:
+        raise ImportError(
+            'store: a path that ends in .zarr needs zarr: pip install "cofem[zarr]", '
+            "or give a folder"
+        ) from None
+    return zarr

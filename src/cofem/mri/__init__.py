@@ -1,0 +1,22 @@
+"""Multi-contrast MRI: images with error bars from undersampled k-space, without a λ."""
+
+from cofem.mri.image_model import ImageOptions
+from cofem.mri.metrics import nrmse
+from cofem.mri.phantom import phantom
+from cofem.mri.reconstruction import reconstruct
+from cofem.mri.result import Reconstruction
+from cofem.mri.sampling import power_rule_mask
+from cofem.mri.total_variation import joint_total_variation
+from cofem.mri.transform import to_image, to_kspace
+
+__all__ = [
+    "ImageOptions",
+    "Reconstruction",
+    "joint_total_variation",
+    "nrmse",
+    "phantom",
+    "power_rule_mask",
+    "reconstruct",
+    "to_image",
+    "to_kspace",
+]

@@ -1,0 +1,151 @@
+"""What the user gave, checked, and brought to FFT order."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.mri.encoding import mirrored
+
+
+@dataclass(frozen=True)
+class KSpace:
+    """Checked data in FFT order.
+
+    Attributes
+    ----------
+    kspace : array (L, *shape) or (L, C, *shape), complex128
+        Zero where nothing was measured.
+    mask : boolean array (L, *shape)
+    sensitivities : array (L, C, *shape), complex128, or None
+    centered : bool
+        Whether the caller's images and k-space have their centre at n // 2.
+    like : array
+        Of the caller's library, on the caller's device.
+    """
+
+    kspace: np.ndarray
+    mask: np.ndarray
+    sensitivities: np.ndarray | None
+    centered: bool
+    like: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The image axes."""
+        return self.mask.shape[1:]
+
+    @property
+    def fully_sampled(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.mask.all())
+
+    def restored(self, image: np.ndarray) -> np.ndarray:
+        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
+        image = image.reshape(*image.shape[:-1], *self.shape)
+        axes = tuple(range(-len(self.shape), 0))
+        return np.fft.fftshift(image, axes) if self.centered else image
+
+    def handed_back(self, x: np.ndarray) -> Array:
+        """Return ``x`` in the caller's library, on the caller's device."""
+        return backend.from_numpy(np.ascontiguousarray(x), self.like)
+
+
+def checked_data(
+    kspace: Any, mask: Any, sensitivities: Any, *, real: bool, centered: bool
+) -> KSpace:
+    """Check everything, and move the zero frequency to the front."""
+    y = _numbers(kspace, "kspace").astype(np.complex128)
+    coils = None
+    if sensitivities is None:
+        if y.ndim not in (3, 4):
+            raise ValueError(
+                f"kspace has shape {y.shape}; expected (L, H, W) or (L, D, H, W), contrasts "
+                "first. For a single contrast use kspace[None]; several coils need "
+                "sensitivities="
+            )
+        shape = y.shape[1:]
+    else:
+        s = _numbers(sensitivities, "sensitivities").astype(np.complex128)
+        if y.ndim not in (4, 5):
+            raise ValueError(
+                f"kspace has shape {y.shape}; with sensitivities it is (L, coils, H, W) or "
+                "(L, coils, D, H, W)"
+            )
+        if s.shape not in (y.shape, y.shape[1:]):
+            raise ValueError(
+                f"sensitivities has shape {s.shape}; expected {y.shape[1:]}, the coils and "
+                f"the image axes of kspace, or {y.shape}"
+            )
+        shape = y.shape[2:]
+        coils = np.ascontiguousarray(np.broadcast_to(s, y.shape))
+    if min(y.shape) < 1 or math.prod(shape) < 2:
+        raise ValueError(f"kspace has shape {y.shape}: it is empty")
+    sampled = _mask(mask, y, shape)
+    axes = tuple(range(-len(shape), 0))
+    if centered:
+        y, sampled = np.fft.ifftshift(y, axes), np.fft.ifftshift(sampled, axes)
+        # ifftshift of the image too: centred transforms have the image's centre at n // 2
+        coils = None if coils is None else np.fft.ifftshift(coils, axes)
+    for index, part in enumerate(sampled):
+        if not part.any():
+            raise ValueError(f"mask: contrast {index} has no samples")
+    with_coils = sampled if coils is None else sampled[:, None]
+    y = y * with_coils
+    if not y.any():
+        raise ValueError("kspace is zero at every sample: there is nothing to reconstruct")
+    if real and coils is None:
+        _warn_if_not_real(y, sampled, axes)
+    like = kspace if backend.is_array(kspace) else y
+    return KSpace(y, sampled, coils, centered, like)
+
+
+def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    full = (y.shape[0], *shape)
+    if mask is None:
+        measured = y != 0
+        return np.asarray(measured if y.shape == full else measured.any(axis=1))
+    m = _numbers(mask, "mask")
+    if m.dtype != bool:
+        if not np.isin(m, (0, 1)).all():
+            raise ValueError("mask must be boolean, or 0 and 1 only")
+        m = m.astype(bool)
+    if m.ndim == len(full) + 1 and m.shape[1] == 1:  # (L, 1, H, W) beside coils
+        m = m[:, 0]
+    try:
+        return np.ascontiguousarray(np.broadcast_to(m, full))
+    except ValueError:
+        raise ValueError(
+            f"mask has shape {m.shape}, which does not broadcast to {full}, the contrasts "
+            "and image axes of kspace"
+        ) from None
+
+
+def _numbers(x: Any, name: str) -> np.ndarray:
+    array = backend.to_numpy(x) if backend.is_array(x) else np.asarray(x)
+    if array.dtype.kind not in "biufc":
+        raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains NaN or Inf")
+    return array
+
+
+def _warn_if_not_real(y: np.ndarray, mask: np.ndarray, axes: tuple[int, ...]) -> None:
+    """Compare samples with their mirror images; a real image has y(−k) = conj(y(k))."""
+    both = mask & mirrored(mask, axes)
+    difference = np.abs(y - mirrored(y, axes).conj())[both] ** 2
+    size = np.abs(y[both]) ** 2
+    if len(size) and difference.sum() > 0.1 * size.sum():
+        warnings.warn(
+            "real=True, but the k-space is not that of a real image: samples differ from "
+            f"their mirror images by {100 * (difference.sum() / size.sum()) ** 0.5:.0f} % "
+            "of their size. Leave real=False, or remove the phase first.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,184 @@
+"""Differences between neighbours in every direction, and the prior Rᵀ T R made of them.
+
+I real images (the contrasts, or their real and imaginary parts) are rows (S, I, P), P pixels
+flattened. At a pixel the differences to the previous pixel along each axis, of all images,
+are one vector of n = axes · I numbers, direction first. T is a symmetric matrix n × n at
+every pixel.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.linalg.compiled import compiled
+
+_OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+
+
+class Edges:
+    """The operator R of ``n_images`` real images.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        The image axes, two or three.
+    n_images : int
+        I.
+
+    Examples
+    --------
+    >>> edges = Edges((1, 3), n_images=1)
+    >>> edges.gradient(np.array([[[1.0, 2.0, 4.0]]]))[0]
+    array([[ 0., -3.],
+           [ 0.,  1.],
+           [ 0.,  2.]])
+    """
+
+    def __init__(self, shape: tuple[int, ...], n_images: int) -> None:
+        self.shape, self.n_images = tuple(shape), n_images
+        self.n_axes, self.size = len(shape), math.prod(shape)
+        self.n_components = self.n_axes * n_images
+        index = np.arange(self.size, dtype=np.int64).reshape(shape)
+        self._previous = np.stack(
+            [np.roll(index, 1, axis).ravel() for axis in range(self.n_axes)]
+        )
+
+        lines = np.arange(self.size // shape[-1], dtype=np.int64).reshape(shape[:-1])
+        self._lines = np.array(
+            [np.roll(lines, 1, axis).ravel() for axis in range(self.n_axes - 1)],
+            dtype=np.int64,
+        ).reshape(self.n_axes - 1, lines.size)
+
+    def gradient(self, x: Array) -> Array:
+        """R x: (S, I, P) to (S, P, n)."""
+        if backend.is_numpy(x):
+            out = np.empty((x.shape[0], self.size, self.n_components), dtype=x.dtype)
+            _gradient(np.ascontiguousarray(x), self._previous, out)
+            return out
+        xp = backend.namespace(x)
+        parts = [x - self._shift(x, axis, 1) for axis in range(self.n_axes)]
+        return xp.moveaxis(xp.concat(parts, axis=1), 1, 2)
+
+    def adjoint(self, g: Array) -> Array:
+        """Rᵀ g: (S, P, n) to (S, I, P)."""
+        if backend.is_numpy(g):
+            out = np.zeros((g.shape[0], self.n_images, self.size), dtype=g.dtype)
+            _adjoint(np.ascontiguousarray(g), self._previous, out)
+            return out
+        return self._sum_back(backend.namespace(g).moveaxis(g, 2, 1))
+
+    def packed(self, tensor: Array) -> Array:
+        """Return T as :meth:`add_prior` wants it: NumPy's upper triangle as rows."""
+        if not backend.is_numpy(tensor):
+            return tensor
+        rows, columns = np.triu_indices(self.n_components)
+        return np.ascontiguousarray(tensor[:, rows, columns].T)
+
+    def add_prior(self, x: Array, packed: Array, out: Array) -> Array:
+        """Return out + Rᵀ T R x for a :meth:`packed` T; NumPy's ``out`` changes in place."""
+        if backend.is_numpy(x):
+            _add_prior(x, packed, self._lines, self.shape[-1], out)
+            return out
+        xp = backend.namespace(x)
+        inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (P, n, S)
+        return out + self._sum_back(xp.moveaxis(inner, 2, 0).mT)
+
+    def diagonal(self, tensor: Array) -> Array:
+        """Return the diagonal of Rᵀ T R, shape (I, P)."""
+        xp = backend.namespace(tensor)
+        diagonal = xp.linalg.diagonal(tensor)  # (P, n)
+        total: Array = 0.0
+        for axis in range(self.n_axes):
+            if self.shape[axis] == 1:
+                continue
+            first = axis * self.n_images
+            part = xp.matrix_transpose(diagonal[:, first : first + self.n_images])
+            total = total + part + self._shift(part, axis, -1)
+        return total
+
+    def _sum_back(self, g: Array) -> Array:
+        total: Array = 0.0
+        for axis in range(self.n_axes):
+            first = axis * self.n_images
+            part = g[:, first : first + self.n_images, :]
+            total = total + part - self._shift(part, axis, -1)
+        return total
+
+    def _shift(self, x: Array, axis: int, by: int) -> Array:
+        xp = backend.namespace(x)
+        image = xp.reshape(x, (*x.shape[:-1], *self.shape))
+        rolled = xp.roll(image, by, axis=image.ndim - self.n_axes + axis)
+        return xp.reshape(rolled, x.shape)
+
+
+@compiled(**_OPTIONS)
+def _gradient(x: Any, previous: Any, out: Any) -> None:
+    for s in range(x.shape[0]):
+        for j in range(x.shape[2]):
+            for d in range(previous.shape[0]):
+                before = previous[d, j]
+                for c in range(x.shape[1]):
+                    out[s, j, d * x.shape[1] + c] = x[s, c, j] - x[s, c, before]
+
+
+@compiled(**_OPTIONS)
+def _adjoint(g: Any, previous: Any, out: Any) -> None:
+    for s in range(g.shape[0]):
+        for j in range(g.shape[1]):
+            for d in range(previous.shape[0]):
+                before = previous[d, j]
+                for c in range(out.shape[1]):
+                    value = g[s, j, d * out.shape[1] + c]
+                    out[s, c, j] += value
+                    out[s, c, before] -= value
+
+
+@compiled(**_OPTIONS)
+def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
+    """out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory."""
+    n_images, n_axes = x.shape[1], lines.shape[0] + 1
+    n = n_axes * n_images
+    g = np.empty((n, width), dtype=x.dtype)
+    v = np.empty((n, width), dtype=x.dtype)
+    last = (n_axes - 1) * n_images
+    for s in range(x.shape[0]):
+        for line in range(lines.shape[1]):
+            here = line * width
+            for c in range(n_images):
+                for d in range(n_axes - 1):
+                    before = lines[d, line] * width
+                    for j in range(width):
+                        g[d * n_images + c, j] = x[s, c, here + j] - x[s, c, before + j]
+                g[last + c, 0] = x[s, c, here] - x[s, c, here + width - 1]
+                for j in range(1, width):
+                    g[last + c, j] = x[s, c, here + j] - x[s, c, here + j - 1]
+            v[:] = 0
+            k = 0
+            for a in range(n):
+                for j in range(width):
+                    v[a, j] += packed[k, here + j] * g[a, j]
+                k += 1
+                for b in range(a + 1, n):
+                    for j in range(width):
+                        value = packed[k, here + j]
+                        v[a, j] += value * g[b, j]
+                        v[b, j] += value * g[a, j]
+                    k += 1
+            for c in range(n_images):
+                for d in range(n_axes - 1):
+                    before, row = lines[d, line] * width, d * n_images + c
+                    for j in range(width):
+                        out[s, c, here + j] += v[row, j]
+                    for j in range(width):
+                        out[s, c, before + j] -= v[row, j]
+                row = last + c
+                for j in range(width):
+                    out[s, c, here + j] += v[row, j]
+                for j in range(1, width):
+                    out[s, c, here + j - 1] -= v[row, j]
+                out[s, c, here + width - 1] -= v[row, 0]

@@ -1,0 +1,240 @@
+"""What the scanner does to an image: coils, Fourier transform, samples.
+
+The models work on real images: I = L of them where the contrasts are real, I = 2L where
+they are complex, all real parts first. Images are rows (S, I, P). Frequencies stand in FFT
+order here, whatever the caller uses.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array, Random
+
+
+class Encoding(ABC):
+    """Φ of all contrasts: k-space = mask ∘ FFT (sensitivities ∘ image).
+
+    The noise has E|ε|² = σ², so real and imaginary part have σ²/2 each and the precision
+    of real images has the data term (2/σ²) Re(ΦᴴΦ), of stacked ones its real form.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        The image axes.
+    n_parts : int
+        1 for real contrasts, 2 for complex ones.
+    samples : array (L,)
+        Measured numbers (complex) of every contrast, coils counted.
+    """
+
+    shape: tuple[int, ...]
+    n_parts: int
+    samples: np.ndarray
+
+    @abstractmethod
+    def adjoint(self, kspace: Array) -> Array:
+        """Φᴴ y as real images (I, P), for k-space in the shape of the data."""
+
+    @abstractmethod
+    def gram(self, x: Array, factor: Array) -> Array:
+        """factor ∘ ΦᴴΦ x, (S, I, P); ``factor`` is (I, 1), equal for both parts."""
+
+    @abstractmethod
+    def draw(self, random: Random, number: int, factor: Array) -> Array:
+        """Draw from N(0, factor ∘ ΦᴴΦ), (number, I, P)."""
+
+    @abstractmethod
+    def diagonal(self) -> Array:
+        """Return the diagonal of ΦᴴΦ, (I, P) or (I, 1)."""
+
+    def turned(self, turn: Array) -> Encoding:
+        """Return the encoding of images that were divided by ``turn``, (L, P)."""
+        raise TypeError("real images have no phase")
+
+    @abstractmethod
+    def assembled(self, x: np.ndarray) -> np.ndarray:
+        """Return real images (…, I, P) as contrasts (…, L, P)."""
+
+    def by_image(self, of_contrasts: Array) -> Array:
+        """Repeat what every contrast has, (L,), for its parts: (I,)."""
+        return backend.namespace(of_contrasts).concat([of_contrasts] * self.n_parts)
+
+    def by_contrast(self, of_images: Array) -> Array:
+        """Sum over the parts: (I,) to (L,)."""
+        xp = backend.namespace(of_images)
+        return xp.sum(xp.reshape(of_images, (self.n_parts, -1)), axis=0)
+
+
+def make_encoding(
+    mask: Array, sensitivities: Array | None, real: bool, phase: Array | None = None
+) -> Encoding:
+    """Choose the cheapest encoding.
+
+    Parameters
+    ----------
+    mask : array (L, *shape) of 0.0 and 1.0
+    sensitivities : array (L, C, *shape), optional
+    real : bool
+    phase : array (L, *shape), optional
+        Numbers of modulus one; complex images are what is left without this phase.
+    """
+    if sensitivities is None:
+        if real:
+            return RealEncoding(mask)
+        sensitivities = mask[:, None, ...] * 0 + 1 if phase is None else phase[:, None, ...]
+    elif phase is not None:
+        sensitivities = sensitivities * phase[:, None, ...]
+    return CoilEncoding(mask, sensitivities, real)
+
+
+@final
+class RealEncoding(Encoding):
+    """One coil and real images: one pair of real transforms a product.
+
+    A real image has a conjugate symmetric transform, so a sample at k is one at −k too.
+    ΦᴴΦ is the circulant with the spectrum (mask(k) + mask(−k))/2.
+    """
+
+    n_parts = 1
+
+    def __init__(self, mask: Array) -> None:
+        xp = backend.namespace(mask)
+        self.shape = tuple(mask.shape[1:])
+        self._axes = tuple(range(-len(self.shape), 0))
+        both = (mask + mirrored(mask, self._axes)) / 2
+        self._weights = both[..., : self.shape[-1] // 2 + 1]
+        self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes))
+        self._mean = xp.mean(mask, axis=self._axes)
+
+    def adjoint(self, kspace: Array) -> Array:
+        xp = backend.namespace(kspace)
+        fft = backend.fft_module(kspace)
+        image = fft.ifftn(kspace, axes=self._axes, norm="ortho")
+        return xp.reshape(xp.real(image), (image.shape[0], -1))
+
+    def gram(self, x: Array, factor: Array) -> Array:
+        return self._filter(x, factor[:, :, None] * self._like(self._weights, x))
+
+    def draw(self, random: Random, number: int, factor: Array) -> Array:
+        n_contrasts = self._weights.shape[0]
+        white = random.normal((number, n_contrasts, math.prod(self.shape)), factor)
+        weights = self._like(self._weights, factor)
+        return self._filter(white, (factor[:, :, None] * weights) ** 0.5)
+
+    def diagonal(self) -> Array:
+        return self._mean[:, None]
+
+    def assembled(self, x: np.ndarray) -> np.ndarray:
+        return x
+
+    def _filter(self, x: Array, spectrum: Array) -> Array:
+        xp, fft = backend.namespace(x), backend.fft_module(x)
+        image = xp.reshape(x, (*x.shape[:-1], *self.shape))
+        transform = fft.rfftn(image, axes=self._axes)
+        transform *= xp.reshape(spectrum, (-1, *transform.shape[2:]))
+        out = fft.irfftn(transform, s=self.shape, axes=self._axes)
+        return xp.reshape(out, x.shape)
+
+    @staticmethod
+    def _like(x: Array, like: Array) -> Array:
+        return backend.namespace(x).astype(x, like.dtype, copy=False)
+
+
+@final
+class CoilEncoding(Encoding):
+    """Several coils, each seeing the image through its complex sensitivity."""
+
+    def __init__(self, mask: Array, sensitivities: Array, real: bool) -> None:
+        xp = backend.namespace(mask)
+        self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
+        self._axes = tuple(range(-len(self.shape), 0))
+        self._mask, self._coils = mask[:, None, ...], sensitivities
+        n_coils = sensitivities.shape[1]
+        self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes)) * n_coils
+        power = xp.sum(backend.abs_squared(sensitivities), axis=1)
+        seen = xp.reshape(power, (power.shape[0], -1))
+        mean = xp.mean(mask, axis=self._axes)
+        self._diagonal = xp.concat([seen * mean[:, None]] * self.n_parts)
+
+    def adjoint(self, kspace: Array) -> Array:
+        if kspace.ndim == 1 + len(self.shape):  # one coil that is not spoken of
+            kspace = kspace[:, None, ...]
+        return self._combined(kspace[None, ...], self._coils)[0, ...]
+
+    def gram(self, x: Array, factor: Array) -> Array:
+        fft = backend.fft_module(x)
+        coils = self._like(self._coils, x)
+        images = self._complex(x)[:, :, None, ...]
+        transform = fft.fftn(coils * images, axes=self._axes, norm="ortho")
+        transform *= self._spectrum(factor)
+        return self._combined(transform, coils)
+
+    def draw(self, random: Random, number: int, factor: Array) -> Array:
+        xp = backend.namespace(factor)
+        like = xp.astype(factor, backend.complex_dtype(factor.dtype, xp))
+        noise = random.normal((number, *self._coils.shape), like)
+        # Each part of the circular Φᴴn has half its covariance.
+        noise *= self._spectrum(2 * factor) ** 0.5
+        return self._combined(noise, self._like(self._coils, factor))
+
+    def diagonal(self) -> Array:
+        return self._diagonal
+
+    def turned(self, turn: Array) -> CoilEncoding:
+        """Return the encoding of images that were divided by ``turn``, (L, P)."""
+        xp = backend.namespace(turn)
+        coils = self._coils * xp.reshape(turn, (turn.shape[0], 1, *self.shape))
+        return CoilEncoding(self._mask[:, 0, ...], coils, real=False)
+
+    def assembled(self, x: np.ndarray) -> np.ndarray:
+        if self.n_parts == 1:
+            return x
+        half = x.shape[-2] // 2
+        return np.asarray(x[..., :half, :] + 1j * x[..., half:, :])
+
+    def _complex(self, x: Array) -> Array:
+        xp = backend.namespace(x)
+        n_contrasts = self._coils.shape[0]
+        image = x
+        if self.n_parts == 2:
+            image = x[:, :n_contrasts, :] + 1j * x[:, n_contrasts:, :]
+        return xp.reshape(image, (x.shape[0], n_contrasts, *self.shape))
+
+    def _like(self, coils: Array, like: Array) -> Array:
+        xp = backend.namespace(coils)
+        return xp.astype(coils, backend.complex_dtype(like.dtype, xp), copy=False)
+
+    def _spectrum(self, factor: Array) -> Array:
+        xp = backend.namespace(factor)
+        mask = xp.astype(self._mask, factor.dtype, copy=False)
+        of_contrasts = factor[: mask.shape[0], :]
+        return mask * xp.reshape(of_contrasts, (-1, 1, *[1] * len(self.shape)))
+
+    def _combined(self, kspace: Array, coils: Array) -> Array:
+        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
+        images = fft.ifftn(kspace, axes=self._axes, norm="ortho")
+        image = xp.sum(xp.conj(coils) * images, axis=2)
+        image = xp.reshape(image, (*image.shape[:2], -1))
+        if self.n_parts == 1:
+            return xp.real(image)
+        return xp.concat([xp.real(image), xp.imag(image)], axis=1)
+
+
+def mirrored(x: Array, axes: tuple[int, ...]) -> Array:
+    """Return x(−k) for x(k) in FFT order.
+
+    Examples
+    --------
+    >>> mirrored(np.array([0, 1, 2, 3]), (-1,))
+    array([0, 3, 2, 1])
+    """
+    xp = backend.namespace(x)
+    for axis in axes:
+        x = xp.roll(xp.flip(x, axis=axis), 1, axis=axis)
+    return x

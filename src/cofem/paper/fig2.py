@@ -1,0 +1,187 @@
+"""Figure 2: time and memory against the number of unknowns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cofem.paper.claims import Row
+from cofem.paper.contestants import AMP, EM, IRLS, OURS, PAPER, SEQUENTIAL, Contestant
+from cofem.paper.fig2_claims import check
+from cofem.paper.fig2_drawing import draw
+from cofem.paper.isolated import DONE, FAILED, MEMORY, TIME, isolated
+from cofem.paper.report import write_page
+from cofem.paper.study import Outcome, Run, open_files
+from cofem.paper.trialfile import TrialFile
+
+GIB = float(1 << 30)
+ITERATIONS, TARGET = 30, 2.0
+QUICK_SECONDS, FULL_SECONDS = 12.0, 1800.0
+QUICK_BYTES, FULL_BYTES = 4 * GIB, 24 * GIB
+
+KEY = ("D", "seed", "method", "device", "clock")
+COLUMNS = {
+    "D": int, "seed": int, "method": str, "device": str, "clock": str, "time_limit": float,
+    "memory_limit": float, "status": str, "wall_seconds": float, "cpu_seconds": float,
+    "peak_bytes": int, "nrmse": float, "iterations": int, "products": int, "threads": int,
+}  # fmt: skip
+SKIPPED = "not run"
+NOTES = (
+    "AMP multiplies through the operator here, two products a step, as all methods do that can. "
+    "The paper counts O(DN) for a step, that of a stored matrix; with a transform it is D log D.",
+    "AMP's time on the convolution is the time until it noticed that it diverges.",
+)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: a dictionary, the sizes, the methods, and when they stop."""
+
+    title: str
+    dictionary: str
+    sparsity: float
+    powers: tuple[int, ...]
+    quick_powers: tuple[int, ...]
+    contestants: tuple[Contestant, ...]
+    to_target: bool
+
+
+EM_BASED = (EM, IRLS, AMP, PAPER, OURS)
+AGAINST_SEQ = (SEQUENTIAL, PAPER, OURS)
+LOW, HIGH = tuple(range(9, 16)), tuple(range(12, 19))
+PANELS = {
+    "a": Panel("(a) Gaussian", "gaussian", 0.06, LOW, (9, 11), EM_BASED, False),
+    "b": Panel("(b) DCT", "dct", 0.12, LOW, (9, 11, 13, 15), EM_BASED, False),
+    "c": Panel("(c) convolution", "convolution", 0.2, LOW, (9, 11, 13, 15), EM_BASED, False),
+    "d": Panel("(d) Gaussian", "gaussian", 0.06, HIGH, (12,), AGAINST_SEQ, True),
+    "e": Panel("(e) DCT", "dct", 0.12, HIGH, (12, 13, 14), AGAINST_SEQ, True),
+    "f": Panel("(f) convolution", "convolution", 0.2, HIGH, (12, 13, 14), AGAINST_SEQ, True),
+}
+
+
+def run_figure(run: Run) -> Outcome:
+    """Make what is missing, then draw and judge everything."""
+    files = open_files(run.out, "fig2", list(PANELS), COLUMNS, KEY)
+    limits = {
+        "time_limit": run.time_limit or (QUICK_SECONDS if run.quick else FULL_SECONDS),
+        "memory_limit": run.memory_limit or (QUICK_BYTES if run.quick else FULL_BYTES),
+    }
+    trials = 1 if run.quick else 3
+    lines = [
+        (panel, contestant, run.seed + trial)
+        for panel in PANELS
+        for contestant in PANELS[panel].contestants
+        for trial in range(trials)
+    ]
+    total = sum(len(_sizes(PANELS[panel], run.quick)) for panel, _, _ in lines)
+    rows: dict[str, list[Row]] = {panel: [] for panel in PANELS}
+    done = 0
+    for panel, contestant, seed in lines:
+        common = {
+            "seed": seed, "method": contestant.name, "device": run.device, "clock": run.clock
+        }
+        sizes = _sizes(PANELS[panel], run.quick)
+        for row in _one_line(panel, sizes, common, limits, files[panel]):
+            run.report(f"figure 2 ({panel}) {contestant.name}", done, total)
+            rows[panel].append({**row, "seconds": row[f"{run.clock}_seconds"]})
+            done += 1
+    run.report("figure 2", total, total)
+    claims = check(rows)
+    pictures = draw(rows, PANELS, run.out)
+    path = write_page(
+        run.out / "fig2.md", "Figure 2: time and memory", run,
+        _setting(run, trials, limits), pictures, claims, NOTES,
+    )  # fmt: skip
+    return Outcome(path, tuple(pictures), tuple(claims))
+
+
+def _sizes(panel: Panel, quick: bool) -> list[int]:
+    return [2**power for power in (panel.quick_powers if quick else panel.powers)]
+
+
+def _one_line(
+    panel: str, sizes: Sequence[int], common: Row, limits: dict[str, float], file: TrialFile
+) -> Iterator[Row]:
+    """Measure one method at growing sizes, and no further once it was stopped."""
+    stopped = False
+    for D in sizes:
+        key = {"D": D, **common}
+        if stopped:
+            yield {**key, **limits, **_nothing(SKIPPED)}
+            continue
+        row = known(file, key, limits)
+        if row is None:
+            row = {**key, **limits, **measure(panel, **key, **limits)}
+            file.append(row)
+        stopped = row["status"] != DONE
+        yield row
+
+
+def known(file: TrialFile, key: Row, limits: dict[str, float]) -> Row | None:
+    """Return what an earlier run found, if it tells what this one would find.
+
+    A run that ended has its time whatever the limit; one that was stopped says nothing
+    about a longer limit.
+    """
+    earlier = file.select([key])
+    ended = [row for row in earlier if row["status"] not in (TIME, MEMORY)]
+    stopped = [row for row in earlier if all(row[name] >= limits[name] for name in limits)]
+    return next(iter([*ended, *stopped]), None)
+
+
+def measure(
+    panel: str, D: int, seed: int, method: str, device: str, clock: str, **limits: float
+) -> Row:
+    """Make one trial in a process of its own."""
+    ended = isolated(
+        "cofem.paper.fig2_trial:trial",
+        {
+            "dictionary": PANELS[panel].dictionary, "sparsity": PANELS[panel].sparsity, "D": D,
+            "seed": seed, "method": method, "device": device,
+            "iterations": None if PANELS[panel].to_target else ITERATIONS, "target": TARGET,
+        },
+        clock=clock,
+        **limits,
+    )  # fmt: skip
+    if ended.status == FAILED:
+        raise RuntimeError(f"{method} at D = {D} failed: {ended.error}")
+    if ended.status != DONE:
+        return _nothing(ended.status)
+    return dict(ended.value)
+
+
+def _nothing(status: str) -> Row:
+    return {
+        "status": status, "wall_seconds": math.nan, "cpu_seconds": math.nan, "peak_bytes": 0,
+        "nrmse": math.nan, "iterations": 0, "products": 0, "threads": 0,
+    }  # fmt: skip
+
+
+def _clock(run: Run) -> str:
+    if run.clock == "wall":
+        return "Times are those of the clock: what else runs on the machine slows them down"
+    return (
+        "Times are seconds that the processors worked, summed over threads: what a busy machine "
+        "can still measure"
+    )
+
+
+def _setting(run: Run, trials: int, limits: dict[str, float]) -> list[str]:
+    many = f"{trials} trials" if trials > 1 else "one trial"
+    return [
+        f"(a)–(c): {ITERATIONS} iterations; (d)–(f): until NRMSE is below {TARGET:g} %, looked at "
+        "after every iteration (Seq: a batch of D/32 moves). Gaussian N = D/4, f = 0.06; DCT "
+        "N = D/3, f = 0.12; convolution ρ = 0.04, f = 0.2; σ = 0.01 and known",
+        f"{many} a point, one after the other, each in a process of its own on the "
+        f"{run.device.upper()}; drawing the problem, importing and a small fit to warm up are "
+        "not counted",
+        _clock(run),
+        f"A run is stopped after {limits['time_limit']:g} s or at "
+        f"{limits['memory_limit'] / GIB:g} GiB, and larger sizes are then not tried: a cross on "
+        "the picture",
+        "Memory is the largest resident memory of the process above that before the problem "
+        "was made (on a GPU: the largest allocation); every trial is in fig2a.csv to fig2f.csv",
+    ]
+
+

@@ -1,0 +1,196 @@
+"""What the paper says about figure 2, judged from the trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from cofem.paper.claims import Claim, Row, exponent, listing, means
+from cofem.paper.contestants import AMP, EM, IRLS, OURS, PAPER, SEQUENTIAL, Contestant
+from cofem.paper.isolated import DONE, TIME
+
+Rows = Mapping[str, Sequence[Row]]
+
+STRUCTURED = {"b": "DCT", "c": "convolution"}
+AGAINST_SEQ = {"e": "DCT", "f": "convolution"}
+LARGEST_LOW, SMALLEST_HIGH = 2**15, 2**12
+# Below this what does not depend on D shows in a time.
+SLOPE_FROM = 2**12
+# D log D within this factor, between the smallest and the largest size.
+STEADY = 1.5
+
+
+def check(rows: Rows) -> list[Claim]:
+    """Judge every statement about figure 2."""
+    claims = [_accuracy(rows)]
+    for contestant in (PAPER, OURS):
+        claims += [grows(rows, panel, contestant) for panel in STRUCTURED]
+    for contestant in (PAPER, OURS):
+        claims += [
+            passes(rows, panel, contestant, rival) for panel in STRUCTURED
+            for rival in (EM, IRLS, AMP)
+        ]  # fmt: skip
+    for contestant in (PAPER, OURS):
+        claims += [beats_seq(rows, panel, contestant) for panel in AGAINST_SEQ]
+    claims += [faster_than_em_when_dense(rows, c) for c in (PAPER, OURS)]
+    claims += [memory(rows, panel, c) for panel in STRUCTURED for c in (EM, IRLS, OURS)]
+    return claims
+
+
+def seconds(rows: Sequence[Row], contestant: Contestant) -> dict[int, float]:
+    """Return the mean time at every size where the method ended."""
+    return means(
+        rows, "D", "seconds",
+        lambda row: row["method"] == contestant.name and row["status"] == DONE,
+    )  # fmt: skip
+
+
+def stop(rows: Sequence[Row], contestant: Contestant) -> Row | None:
+    """Return the smallest run of a method that was stopped, or nothing."""
+    stopped = [
+        row for row in rows
+        if row["method"] == contestant.name and row["status"] not in (DONE, "not run")
+    ]  # fmt: skip
+    return min(stopped, key=lambda row: int(row["D"])) if stopped else None
+
+
+def power(D: int) -> str:
+    """Write a size as a power of two."""
+    return f"2^{int(D).bit_length() - 1}"
+
+
+def grows(rows: Rows, panel: str, contestant: Contestant) -> Claim:
+    """CoFEM's cost grows as D log D."""
+    found = {D: s for D, s in seconds(rows[panel], contestant).items() if D >= SLOPE_FROM}
+    text = (
+        f"The time of {contestant.name}, grows as D log D on the {STRUCTURED[panel]} (time over "
+        f"D log D within a factor of {STEADY:g} from the smallest to the largest size, "
+        f"D ≥ {power(SLOPE_FROM)})"
+    )
+    if len(found) < 2:
+        return Claim(text, None, "Fewer than two sizes ended")
+    unit = {D: s / (D * math.log2(D)) for D, s in found.items()}
+    small, large = min(found), max(found)
+    ratio = unit[large] / unit[small]
+    work = means(
+        rows[panel], "D", "products",
+        lambda row: row["method"] == contestant.name and row["D"] in found
+        and row["status"] == DONE,
+    )  # fmt: skip
+    return Claim(
+        text,
+        ratio <= STEADY,
+        f"Factor {ratio:.2f} from {power(small)} to {power(large)}; slope of the time "
+        f"{exponent(list(found), list(found.values())):.2f}; products with Φ "
+        f"{listing({power(D): w for D, w in work.items()}, 4)}",
+    )
+
+
+def passes(rows: Rows, panel: str, contestant: Contestant, rival: Contestant) -> Claim:
+    """CoFEM is faster than a rival at the largest size."""
+    mine, its = seconds(rows[panel], contestant), seconds(rows[panel], rival)
+    largest = max(row["D"] for row in rows[panel])
+    text = (
+        f"{contestant.name}, is faster than {rival.name} by D = 2^15 on the {STRUCTURED[panel]}"
+    )
+    if largest < LARGEST_LOW:
+        return Claim(text, None, f"This run ends at {power(largest)}")
+    if largest in mine and largest in its:
+        ratio = its[largest] / mine[largest]
+        return Claim(
+            text,
+            ratio > 1,
+            f"{mine[largest]:.3g} s against {its[largest]:.3g} s, ratio {ratio:.3g}",
+        )
+    halted = stop(rows[panel], rival)
+    if largest in mine and halted is not None:
+        return Claim(text, *_against_stopped(mine, halted, rival))
+    return Claim(text, None, f"{contestant.name} was itself stopped before {power(largest)}")
+
+
+def _against_stopped(
+    mine: dict[int, float], halted: Row, rival: Contestant
+) -> tuple[bool | None, str]:
+    """Compare with a rival that did not end: its time is at least the limit."""
+    at, largest = int(halted["D"]), max(mine)
+    evidence = f"{rival.name} was stopped at {power(at)} ({halted['status']}"
+    if halted["status"] != TIME:
+        evidence += f", {halted['memory_limit'] / 2**30:g} GiB)"
+        return True, f"{evidence}; {mine[largest]:.3g} s at {power(largest)}"
+    evidence += f", {halted['time_limit']:g} s); {mine[largest]:.3g} s at {power(largest)}"
+    return (True if mine[largest] < halted["time_limit"] else None), evidence
+
+
+def beats_seq(rows: Rows, panel: str, contestant: Contestant) -> Claim:
+    """CoFEM reaches 2 % sooner than Seq at every size."""
+    mine, its = seconds(rows[panel], contestant), seconds(rows[panel], SEQUENTIAL)
+    text = (
+        f"{contestant.name}, reaches 2 % NRMSE sooner than Seq from D = 2^12 on, on the "
+        f"{AGAINST_SEQ[panel]}"
+    )
+    shared = [D for D in mine if D in its and D >= SMALLEST_HIGH]
+    lost = [D for D in its if D not in mine]
+    won = [D for D in mine if D not in its]
+    evidence = f"Seq's time over CoFEM's: {listing({power(D): its[D] / mine[D] for D in shared})}"
+    for name, halted in (
+        ("Seq", stop(rows[panel], SEQUENTIAL)),
+        (contestant.name, stop(rows[panel], contestant)),
+    ):
+        if halted is not None:
+            evidence += f"; {name} stopped at {power(halted['D'])} ({halted['status']})"
+    if not shared and not lost and not won:
+        return Claim(text, None, f"No size at which one of them ended; {evidence}")
+    return Claim(text, not lost and all(mine[D] < its[D] for D in shared), evidence)
+
+
+def faster_than_em_when_dense(rows: Rows, contestant: Contestant) -> Claim:
+    """On the dense dictionary CoFEM becomes faster than EM by an order of magnitude."""
+    mine, its = seconds(rows["a"], contestant), seconds(rows["a"], EM)
+    text = f"{contestant.name}, is ten times faster than EM on the Gaussian for large D"
+    shared = [D for D in mine if D in its]
+    ratios = {power(D): its[D] / mine[D] for D in shared}
+    halted = stop(rows["a"], EM)
+    evidence = f"EM's time over CoFEM's: {listing(ratios)}"
+    if halted is not None and halted["D"] in mine and halted["status"] == TIME:
+        least = halted["time_limit"] / mine[halted["D"]]
+        evidence += f", and above {least:.3g} at {power(halted['D'])}, where EM was stopped"
+        ratios[power(halted["D"])] = least
+    if not ratios:
+        return Claim(text, None, "No size at which both ended")
+    last = list(ratios.values())[-1]
+    if last < 10 and max(row["D"] for row in rows["a"]) < LARGEST_LOW:
+        return Claim(text, None, f"{evidence}; this run ends before {power(LARGEST_LOW)}")
+    return Claim(text, last >= 10, evidence)
+
+
+def memory(rows: Rows, panel: str, contestant: Contestant) -> Claim:
+    """Covariances need D² memory, CoFEM needs D."""
+    found = means(
+        rows[panel], "D", "peak_bytes",
+        lambda row: row["method"] == contestant.name and row["status"] == DONE
+        and row["peak_bytes"] > 2**24,
+    )  # fmt: skip
+    law = 1 if contestant is OURS else 2
+    text = (
+        f"The memory of {contestant.name} grows as D{'²' if law == 2 else ''} on the "
+        f"{STRUCTURED[panel]} (slope within 0.35 of {law}; runs above 16 MiB)"
+    )
+    if len(found) < 2:
+        return Claim(text, None, "Fewer than two sizes above 16 MiB")
+    slope = exponent(list(found), list(found.values()))
+    sizes = {power(D): value / 2**20 for D, value in found.items()}
+    return Claim(text, abs(slope - law) <= 0.35, f"Slope {slope:.2f}; MiB {listing(sizes)}")
+
+
+def _accuracy(rows: Rows) -> Claim:
+    """Thirty iterations are enough for 2 % (all but AMP on the convolution)."""
+    worst: dict[str, float] = {}
+    for panel in "abc":
+        for row in rows[panel]:
+            if row["status"] == DONE and row["method"] != AMP.name:
+                worst[row["method"]] = max(worst.get(row["method"], 0.0), row["nrmse"])
+    return Claim(
+        "30 iterations give an NRMSE below 2 % with EM, IRLS and CoFEM on all dictionaries",
+        max(worst.values()) < 2 if worst else None,
+        f"Largest NRMSE in %: {listing(worst)}",
+    )

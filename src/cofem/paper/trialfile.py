@@ -1,0 +1,115 @@
+"""Trials in a CSV file, one line each, kept through interruptions."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+
+class TrialFile:
+    """A CSV that grows by whole lines.
+
+    A line is written with one call and flushed to the disk, so an interrupted run loses
+    at most the trials that were under way. A last line without its end is discarded when
+    the file is opened again.
+
+    Parameters
+    ----------
+    path : path
+        Made, with its header, if it is not there.
+    columns : mapping of name to type
+        ``int``, ``float`` or ``str`` for each column, in order.
+    key : sequence of names
+        The columns that tell one trial from another.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "trials.csv")
+    ...     TrialFile(path, {"trial": int, "error": float}, ["trial"]).append(
+    ...         {"trial": 0, "error": 0.5})
+    ...     _ = path.open("a").write("1,0.")
+    ...     TrialFile(path, {"trial": int, "error": float}, ["trial"]).rows
+    [{'trial': 0, 'error': 0.5}]
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, type], key: Sequence[str]) -> None:
+        self.path, self._columns, self._key = path, dict(columns), tuple(key)
+        self.rows: list[Row] = []
+        header = _line(self._columns)
+        whole = _whole_lines(path)
+        if not whole:
+            path.write_bytes(header)
+        elif not whole.startswith(header):
+            raise ValueError(
+                f"{path} has other columns than this version writes; "
+                "move it away or choose another folder"
+            )
+        else:
+            if len(whole) < path.stat().st_size:
+                os.truncate(path, len(whole))
+            self.rows = list(self._parsed(whole.decode("utf-8")))
+        self._done = {self._identity(row) for row in self.rows}
+
+    def append(self, row: Row) -> None:
+        """Add a finished trial."""
+        line = _line([_written(row[name]) for name in self._columns])
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(descriptor, line)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        self.rows.append({name: row[name] for name in self._columns})
+        self._done.add(self._identity(row))
+
+    def has(self, row: Row) -> bool:
+        """Whether the trial with this key is there."""
+        return self._identity(row) in self._done
+
+    def select(self, keys: Iterable[Row]) -> list[Row]:
+        """Return the trials that a run asked for, and not those of other runs."""
+        wanted = {self._identity(key) for key in keys}
+        return [row for row in self.rows if self._identity(row) in wanted]
+
+    def _identity(self, row: Row) -> tuple[str, ...]:
+        return tuple(_written(self._columns[name](row[name])) for name in self._key)
+
+    def _parsed(self, text: str) -> Iterable[Row]:
+        lines = csv.reader(io.StringIO(text))
+        next(lines)
+        for number, fields in enumerate(lines, start=2):
+            try:
+                yield {
+                    name: kind(field)
+                    for (name, kind), field in zip(self._columns.items(), fields, strict=True)
+                }
+            except ValueError:
+                raise ValueError(f"{self.path}, line {number}: not a trial: {fields}") from None
+
+
+def _whole_lines(path: Path) -> bytes:
+    """Return the file up to its last line end."""
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def _line(fields: Iterable[str]) -> bytes:
+    stream = io.StringIO()
+    # No field holds a line end, so a line of the file is a trial.
+    csv.writer(stream, lineterminator="\n").writerow(" ".join(f.splitlines()) for f in fields)
+    return stream.getvalue().encode("utf-8")
+
+
+def _written(value: Any) -> str:
+    """Write a number so that reading it gives it back."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return repr(float(value)) if isinstance(value, float) else str(value)

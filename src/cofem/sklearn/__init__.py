@@ -1,0 +1,16 @@
+"""scikit-learn's door: a regressor that pipelines and grid searches know."""
+
+try:
+    import sklearn.utils.validation as _validation
+except ImportError as missing:
+    raise ImportError(
+        'cofem.sklearn needs scikit-learn, which is not installed: pip install "cofem[sklearn]"'
+    ) from missing
+if not hasattr(_validation, "validate_data"):
+    raise ImportError(
+        'cofem.sklearn needs scikit-learn 1.6 or newer: pip install --upgrade "cofem[sklearn]"'
+    )
+
+from cofem.sklearn.regressor import ConvergenceWarning, SparseBayesRegressor
+
+__all__ = ["ConvergenceWarning", "SparseBayesRegressor"]

@@ -1,0 +1,289 @@
+"""The estimator: data in scikit-learn's manner in, attributes with trailing underscores out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning as _LearnWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cofem import fitting
+from cofem.operators import as_operator
+from cofem.posterior import Posterior
+from cofem.sklearn.design import Design, rotate, standardise, with_all_samples
+from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, weighted
+from cofem.sklearn.predictive import evidence_elsewhere, variance_of_rows
+from cofem.sklearn.stopping import Settled
+
+# With more than twice as many samples as directions the noise has an unbiased estimate,
+# and EM's fixed point for it is well posed.
+TALL = 2.0
+# Refits until the noise precision settles to 1 %, and the cleanest data believed: 100 dB.
+REFITS, SETTLED, CLEANEST = 10, 0.01, 1e10
+
+
+class ConvergenceWarning(fitting.ConvergenceWarning, _LearnWarning):  # type: ignore[misc]
+    """A warning of both libraries, so that the filter of either catches it.
+
+    Examples
+    --------
+    >>> import cofem, sklearn.exceptions
+    >>> issubclass(ConvergenceWarning, cofem.ConvergenceWarning)
+    True
+    >>> issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
+    True
+    """
+
+
+@final
+class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
+    """Linear regression with sparse weights, error bars, and nothing to tune.
+
+    Parameters
+    ----------
+    noise_precision : float or array (n_outputs,), optional
+        β = 1/σ² of a sample of weight one. None: estimated.
+    fit_intercept : bool
+        Whether there is an intercept. Its prior is flat.
+    nonnegative : bool
+        Weights ≥ 0, by a rectified Gaussian posterior. The intercept is free.
+    method : str or method object
+        As for :func:`cofem.fit`.
+    max_iter, tol : int, float
+        The most EM iterations, and when they stop: ‖Δw‖ ≤ tol (‖w‖ + σ) for features of
+        unit length, where σ is an error bar. (Relative to ‖w‖ alone they would not stop
+        where there is nothing but noise.) 0: exactly ``max_iter``.
+    random_state : int, RandomState or None
+        Decides every random number.
+
+    Attributes
+    ----------
+    coef_, coef_std_ : array (n_features,) or (n_outputs, n_features)
+        Posterior mean and standard deviation of every weight, none left out. The
+        deviation is inf for a feature that does not vary: the data say nothing about it.
+    precision_ : array like coef_
+        α, the prior precision of every weight, learned; 0 for a feature that does not vary.
+    intercept_ : float or array (n_outputs,)
+        0.0 without intercept.
+    noise_precision_ : float or array (n_outputs,)
+        β; inf for an output that does not vary.
+    relevance_ : array (n_features,)
+        1 − α_j Σ_jj, from 0 (the prior decides this weight) to 1 (the data do), averaged
+        over the outputs, which share α.
+    scores_ : array (n_iter_,)
+        The log evidence after every iteration; NaN where the method does not compute it.
+    n_iter_ : int
+        The EM iterations of the last fit.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Only if the columns of X have names.
+
+    Notes
+    -----
+    ``sample_weight`` counts samples: a weight of 2 is the sample twice. Several outputs
+    share which features matter, each in units of its own spread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cofem.sklearn import SparseBayesRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 20))
+    >>> y = 3 + 2 * X[:, 4] - X[:, 11] + 0.1 * rng.normal(size=100)
+    >>> model = SparseBayesRegressor().fit(X, y)
+    >>> np.flatnonzero(np.abs(model.coef_) > 4 * model.coef_std_)
+    array([ 4, 11])
+    >>> mean, std = model.predict(X[:3], return_std=True)
+    >>> bool(np.all(np.abs(mean - y[:3]) < 4 * std))
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        noise_precision: Any = None,
+        fit_intercept: bool = True,
+        nonnegative: bool = False,
+        method: Any = "auto",
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        random_state: Any = 0,
+    ) -> None:
+        self.noise_precision = noise_precision
+        self.fit_intercept = fit_intercept
+        self.nonnegative = nonnegative
+        self.method = method
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseBayesRegressor:
+        """Fit the weights.
+
+        Parameters
+        ----------
+        X : array, SciPy sparse array or operator, (n_samples, n_features)
+            A sparse array stays sparse; an operator is only multiplied.
+        y : array (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array (n_samples,), optional
+            How often every sample counts.
+        """
+        for name in ("fit_intercept", "nonnegative"):
+            if not isinstance(getattr(self, name), (bool, np.bool_)):
+                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        X, y = self._checked_data(X, y)
+        X, y, weights = weighted(X, y, sample_weight, 1 + bool(self.fit_intercept))
+        self._one_output = y.ndim == 1
+        Y = np.atleast_2d(y.T)
+        known = known_noise(self.noise_precision, len(Y))
+        design = standardise(X, Y, weights, bool(self.fit_intercept))
+        design = rotate(design) or design
+        if known is None:
+            post = self._with_noise_learned(design)
+        else:
+            post = self._with_noise(design, known * design.y_scale**2)
+        self._keep(design, post)
+        if not post.converged and self.tol > 0:
+            warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict, and say how surely.
+
+        Parameters
+        ----------
+        X : array, SciPy sparse array or operator, (n_samples, n_features)
+        return_std : bool
+            Also return the standard deviation of a new observation of weight one:
+            that of the prediction and the noise together.
+
+        Returns
+        -------
+        mean : array (n_samples,) or (n_samples, n_outputs)
+        std : array of the same shape, if asked for
+        """
+        check_is_fitted(self)
+        if is_operator(X):
+            X = as_operator(X, "X")
+            if X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"X has {X.shape[1]} features, but SparseBayesRegressor is expecting "
+                    f"{self.n_features_in_} features as input"
+                )
+            mean = X.forward(self.coef_).T + self.intercept_
+        else:
+            X = validate_data(self, X, reset=False, accept_sparse="csr")
+            mean = X @ self.coef_.T + self.intercept_
+        if not return_std:
+            return mean
+        std = np.stack([self._deviation(X, i) for i in range(len(self._beta))], axis=1)
+        return mean, std[:, 0] if self._one_output else std
+
+    # -- the door --------------------------------------------------------------
+
+    def _checked_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        if is_operator(X):
+            X, y = checked_operator(X, y)
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+            return X, y
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
+            multi_output=True, y_numeric=True, ensure_min_samples=2,
+        )  # fmt: skip
+        return X, y.astype(X.dtype, copy=False)
+
+    # -- fits ------------------------------------------------------------------
+
+    def _with_noise(self, design: Design, beta: Any, **options: Any) -> Posterior:
+        """Fit with β of every output, in the design's units, or None to have it searched."""
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        watch = None if beta is None else Settled(self.tol, beta)
+        asked = {"method": self.method, "max_iter": self.max_iter, **options}
+        with warnings.catch_warnings():
+            # Told once, at the end, and only of the fit that counts.
+            warnings.simplefilter("ignore", fitting.ConvergenceWarning)
+            post = fitting.fit(
+                design.operator, design.y, noise_precision=beta, seed=seed, tol=0.0,
+                nonnegative=bool(self.nonnegative), callback=watch, **asked,
+            )  # fmt: skip
+        if watch is None or not post.message.startswith(("stopped by", "ran the")):
+            return post  # something is wrong with the solves, and it says what
+        return replace(post, converged=watch.settled, message=watch.verdict())
+
+    def _with_noise_learned(self, design: Design) -> Posterior:
+        most = CLEANEST * design.samples / np.where(design.power > 0, design.power, 1.0)
+        tall = design.samples > TALL * design.rank
+        if tall and design.rotated:
+            # Least squares leaves this much: unbiased, whatever the weights are.
+            beta = (design.samples - design.rank) / np.maximum(design.outside, 1e-300)
+        else:
+            post = self._with_noise(with_all_samples(design), None, max_iter=1)
+            beta = np.asarray(post.noise_precision)
+        beta = np.minimum(beta, most)
+        post = self._with_noise(design, beta)
+        if not tall:
+            return post
+        for _ in range(REFITS):
+            # EM's fixed point: N/β = ‖y − Φμ‖² + Σ(1 − αΣ)/β.
+            residual = np.sum((design.y - design.operator.forward(post.mean)) ** 2, axis=1)
+            left = np.maximum(residual + design.outside, 1e-300)
+            new = (design.samples - np.sum(_freedom(post), axis=1)) / left
+            new, old = np.minimum(new, most), beta
+            if np.max(np.abs(np.log(new / old))) < SETTLED:
+                break
+            beta, post = new, self._with_noise(design, new)
+        return post
+
+    # -- results ---------------------------------------------------------------
+
+    def _keep(self, design: Design, post: Posterior) -> None:
+        """Set the attributes, in the units of the data."""
+        silent = design.power == 0  # this output does not vary: nothing is to be learned
+        scale = np.where(silent, 0.0, design.y_scale)[:, None]
+        varies = design.inverse_scale > 0
+        coef = post.mean * design.inverse_scale * scale
+        spread = np.where(varies, post.std * design.inverse_scale * scale, np.inf)
+        per_unit = design.inverse_scale * design.y_scale[:, None]
+        alpha = np.divide(post.precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
+        beta = np.asarray(post.noise_precision) / design.y_scale**2
+        beta = np.where(silent, np.inf, beta)
+        intercept = design.y_center - coef @ design.center
+        dtype = design.y.dtype
+        self.coef_, self.coef_std_ = coef.astype(dtype), spread.astype(dtype)
+        self.precision_ = alpha.astype(dtype)
+        self.intercept_: Any = intercept
+        self.noise_precision_: Any = beta
+        self.relevance_ = np.where(varies, np.clip(np.mean(_freedom(post), axis=0), 0, 1), 0.0)
+        self.scores_ = np.asarray(post.history["log_evidence"]) + evidence_elsewhere(design, post)
+        self.n_iter_ = len(post.history["iteration"])
+        self._design, self._post, self._beta = design, post, beta
+        if self._one_output:
+            self.coef_, self.coef_std_ = self.coef_[0], self.coef_std_[0]
+            self.precision_ = self.precision_[0]
+            self.intercept_, self.noise_precision_ = float(intercept[0]), float(beta[0])
+
+    def _deviation(self, X: Any, output: int) -> np.ndarray:
+        """Return the standard deviation of new observations of one output."""
+        design = self._design
+        if not np.isfinite(self._beta[output]):  # it never varied
+            return np.zeros(X.shape[0])
+        variance = variance_of_rows(X, design, self._post, output)
+        noise = 1 + bool(self.fit_intercept) / design.total_weight  # the intercept's share
+        variance = variance * design.y_scale[output] ** 2 + noise / self._beta[output]
+        return np.asarray(np.sqrt(variance))
+
+
+def _freedom(post: Posterior) -> np.ndarray:
+    """Return 1 − α_j Σ_jj for every output, (L, D)."""
+    return np.asarray(np.clip(1 - post.precision * post.gaussian_variance, 0.0, 1.0))

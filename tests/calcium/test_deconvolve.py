@@ -1,0 +1,301 @@
+"""``deconvolve`` as a user meets it, on simulated cells."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+from cofem.calcium import binned_correlation, deconvolve, detection, load_deconvolution, simulate
+from cofem.calcium.storage import join
+
+RATE = 30.0
+
+
+@pytest.fixture(scope="module")
+def cells():
+    return simulate(n_cells=4, n_frames=4000, framerate=RATE, seed=0)
+
+
+@pytest.fixture(scope="module")
+def result(cells):
+    return deconvolve(cells[0], RATE, n_jobs=1)
+
+
+def test_arrays_have_the_shape_of_dff(cells, result):
+    for name in ("spikes", "mean", "std", "prob_active", "denoised", "baseline"):
+        array = getattr(result, name)
+        assert array.shape == cells[0].shape
+        assert np.all(np.isfinite(array))
+    for name in ("noise_std", "tau_d", "tau_r", "latency", "converged"):
+        assert getattr(result, name).shape == (4,)
+    assert result.converged.all()
+    assert {len(values) for values in result.history.values()} == {4}
+    assert np.all(result.spikes >= 0)
+    assert np.all(result.std > 0)
+    assert np.all((result.prob_active >= 0) & (result.prob_active <= 1))
+
+
+def test_it_finds_the_spikes(cells, result):
+    spikes = cells[1]
+    for i in range(4):
+        assert binned_correlation(result.spikes[i], spikes[i] > 0, 30) > 0.85
+        assert binned_correlation(result.filtered_mode()[i], spikes[i] > 0, 30) > 0.85
+    np.testing.assert_allclose(result.noise_std, 0.05, rtol=0.25)
+    times = result.events()
+    for i in range(4):
+        true = np.repeat(np.arange(4000) / RATE, spikes[i])
+        assert detection(true, times["time"][times["cell"] == i]).f1 > 0.6
+
+
+def test_the_fit_is_the_signal(cells, result):
+    """The denoised trace is nearer to the noiseless fluorescence than the data are."""
+    clean, _ = simulate(n_cells=4, n_frames=4000, framerate=RATE, seed=0, noise_std=1e-9)
+    raw = np.sqrt(np.mean((cells[0] - clean) ** 2))
+    assert np.sqrt(np.mean((result.denoised - clean) ** 2)) < 0.5 * raw
+
+
+def test_probabilities_are_calibrated_on_simulated_cells():
+    """Of the events with probability p, about p have a spike within 0.1 s.
+
+    20 cells, fixed seed; classes with 50 events and more. Half a tenth is allowed for
+    the class's width, the rest is three binomial standard errors.
+    """
+    dff, spikes = simulate(n_cells=20, n_frames=6000, framerate=RATE, noise_std=0.12, seed=1)
+    table = deconvolve(dff, RATE, n_jobs=1).events(0.05)
+    real = np.zeros(len(table), bool)
+    for i in range(20):
+        true = np.flatnonzero(spikes[i]) / RATE
+        mine = table["cell"] == i
+        real[mine] = np.min(np.abs(table["time"][mine][:, None] - true), axis=1) <= 0.1
+    checked = 0
+    for low in (0.5, 0.6, 0.7, 0.8, 0.9):
+        chosen = (table["probability"] >= low) & (table["probability"] < low + 0.1 + 1e-9)
+        n = np.count_nonzero(chosen)
+        if n < 50:
+            continue
+        expected = table["probability"][chosen].mean()
+        slack = 0.05 + 3 * np.sqrt(expected * (1 - expected) / n)
+        assert real[chosen].mean() > expected - slack
+        checked += 1
+    assert checked >= 2
+
+
+def test_pure_noise_has_next_to_no_events():
+    noise = 0.05 * np.random.default_rng(2).standard_normal((10, 6000))
+    assert len(deconvolve(noise, 60.0, n_jobs=1).events()) <= 20
+
+
+def test_a_batch_is_its_cells(cells, result):
+    for i in (0, 3):
+        alone = deconvolve(cells[0][i], RATE)
+        np.testing.assert_array_equal(alone.spikes, result.spikes[i])
+        assert alone.tau_d == result.tau_d[i]
+        assert isinstance(alone.noise_std, float)
+    threads = deconvolve(cells[0], RATE, n_jobs=2)
+    np.testing.assert_array_equal(threads.prob_active, result.prob_active)
+
+
+def test_single_precision_in_single_precision_out(cells, result):
+    single = deconvolve(cells[0].astype(np.float32), RATE, n_jobs=1)
+    assert single.spikes.dtype == np.float32
+    assert np.corrcoef(single.spikes.ravel(), result.spikes.ravel())[0, 1] > 0.9999
+
+
+@pytest.mark.parametrize("factor", [1e-3, 7.0])
+def test_units_do_not_matter_in_a_linear_response(cells, factor):
+    trace = cells[0][0]
+    one = deconvolve(trace, RATE, response="linear")
+    other = deconvolve(factor * trace, RATE, response="linear", sn=factor * one.noise_std)
+    same = deconvolve(trace, RATE, response="linear", sn=one.noise_std)
+    np.testing.assert_allclose(other.spikes, factor * same.spikes, rtol=1e-6, atol=1e-9 * factor)
+    np.testing.assert_allclose(other.prob_active, same.prob_active, rtol=1e-5, atol=1e-12)
+
+
+def test_given_time_constants_are_used(cells):
+    found = deconvolve(cells[0][:1], RATE, tau_d=0.6, tau_r=0.04, n_jobs=1)
+    assert (found.tau_d[0], found.tau_r[0], found.latency[0]) == (0.6, 0.04, 0.0)
+    without = deconvolve(cells[0][:1], RATE, tau_d=0.6, tau_r=0, n_jobs=1)
+    assert without.latency[0] == 0
+    later = deconvolve(cells[0][:1], RATE, tau_d=0.6, n_jobs=1)
+    shift = round(later.latency[0] * RATE)
+    assert shift == 1
+    np.testing.assert_array_equal(later.spikes[0, :-shift], without.spikes[0, shift:])
+
+
+def test_the_decay_time_is_near_the_indicators():
+    dff, _ = simulate(n_cells=2, n_frames=6000, framerate=RATE, tau_d=1.4, tau_r=0.1, seed=4)
+    slow = deconvolve(dff, RATE, indicator="GCaMP6s", n_jobs=1)
+    assert np.all((slow.tau_d > 0.99) & (slow.tau_d < 2.3))
+    fast, _ = simulate(n_cells=2, n_frames=6000, framerate=RATE, tau_d=0.2, tau_r=0.01, seed=4)
+    free = [deconvolve(x, RATE, n_jobs=1).tau_d for x in (fast, dff)]
+    assert np.all(free[0] < free[1])
+
+
+def test_events_are_in_order_with_intervals_around_them(cells, result):
+    table = result.events(0.3, level=0.9)
+    assert np.all(np.diff(table["cell"]) >= 0)
+    assert np.all((table["low"] <= table["amplitude"]) & (table["amplitude"] <= table["high"]))
+    wide = result.events(0.3, level=0.99)
+    assert np.all(wide["high"] >= table["high"])
+    assert len(result.events(0.9)) < len(table)
+    strong = result.prob_active >= 0.3
+    assert table["amplitude"].sum() == pytest.approx(result.spikes[strong].sum())
+    mean, _ = result.posterior_of_z(0)
+    frames = np.flatnonzero(result.spikes[0] > 0) + round(result.latency[0] * RATE)
+    frames = frames[frames < 4000]
+    np.testing.assert_allclose(
+        np.maximum(mean, 0)[frames],
+        result.spikes[0][frames - round(result.latency[0] * RATE)],
+        rtol=1e-6,
+    )
+
+
+def test_threshold_clears_what_is_improbable(cells, result):
+    cleared = deconvolve(cells[0], RATE, threshold=0.5, n_jobs=1)
+    kept = result.prob_active >= 0.5
+    np.testing.assert_array_equal(cleared.spikes, np.where(kept, result.spikes, 0.0))
+
+
+def test_the_filtered_mode_is_non_negative_least_squares():
+    dff, _ = simulate(n_cells=1, n_frames=400, framerate=RATE, seed=5)
+    found = deconvolve(dff[0], RATE, tau_d=0.7, tau_r=0, response="linear")
+    estimate = found.filtered_mode(0.05)
+    kept = np.flatnonzero(estimate)
+    h = np.exp(-np.arange(400) / (0.7 * RATE))
+    phi = scipy.linalg.toeplitz(h, np.zeros(400))
+    y = dff[0] - found.baseline
+    slope = phi.T @ (y - phi @ estimate) / found.noise_std**2 - found.precision * estimate
+    np.testing.assert_allclose(slope[kept], 0, atol=1e-6 * np.abs(slope).max())
+
+
+# -- missing frames ------------------------------------------------------------------------
+
+
+def test_missing_frames_are_in_the_model(cells):
+    trace = cells[0][0].copy()
+    clean = deconvolve(trace, RATE, tau_d=0.7)
+    spoiled = trace.copy()
+    spoiled[1000:1010] = 50.0  # an artefact that would be an enormous event
+    spoiled[1000:1010] = np.nan
+    found = deconvolve(spoiled, RATE, tau_d=0.7, sn=clean.noise_std)
+    full = deconvolve(trace, RATE, tau_d=0.7, sn=clean.noise_std)
+    assert np.all(np.isfinite(found.spikes))
+    assert found.spikes[990:1012].max() < 1.0
+    # A frame that was not seen is less certain, and far away nothing changes.
+    assert found.std[1000:1007].mean() > full.std[1000:1007].mean()
+    far = np.r_[0:900, 1200:4000]
+    np.testing.assert_allclose(found.spikes[far], full.spikes[far], atol=0.02)
+
+
+def test_what_stands_in_a_missing_frame_is_never_read():
+    """NaN frames are a likelihood of 1: fitted on the rest alone they give the same."""
+    dff, _ = simulate(n_cells=1, n_frames=600, framerate=RATE, seed=6)
+    trace = dff[0]
+    trace[::2] = np.nan
+    found = deconvolve(trace, RATE, tau_d=0.7, tau_r=0, sn=0.05, response="linear", baseline=None)
+    # Every second frame seen, decay γ² between them, is a trace of half the rate; the
+    # events in unseen frames share their prior with those in seen ones, so only the fit
+    # is compared.
+    half = deconvolve(
+        trace[1::2], RATE / 2, tau_d=0.7, tau_r=0, sn=0.05, response="linear", baseline=None
+    )
+    assert np.corrcoef(found.denoised[1::2], half.denoised)[0, 1] > 0.99
+
+
+# -- bad input -----------------------------------------------------------------------------
+
+
+def test_cells_without_data_are_reported_and_the_rest_done(cells, result):
+    dff = cells[0].copy()
+    dff[1] = np.nan
+    dff[2] = 3.0
+    with pytest.warns(UserWarning, match=r"cells with problems: 1 \(0 frames.*2 \(the trace is co"):
+        found = deconvolve(dff, RATE, n_jobs=1)
+    np.testing.assert_array_equal(found.spikes[[0, 3]], result.spikes[[0, 3]])
+    assert np.all(np.isnan(found.spikes[1]))
+    assert np.all(found.spikes[2] == 0)
+    assert list(found.converged) == [True, False, True, True]
+    assert set(found.messages) == {1, 2}
+    assert set(found.events()["cell"]) <= {0, 3}
+    assert np.all(found.filtered_mode()[2] == 0)
+
+
+def test_per_cent_is_noticed(cells):
+    with pytest.warns(UserWarning, match="must be a fraction"):
+        deconvolve(100 * cells[0][0], RATE)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"framerate": 0}, ValueError, "framerate must be positive, got 0"),
+        ({"framerate": None}, TypeError, "framerate"),
+        ({"framerate": float("nan")}, ValueError, "framerate"),
+        ({"tau_d": -1.0}, ValueError, "tau_d must be positive"),
+        ({"tau_r": -0.1}, ValueError, "tau_r must be zero or positive"),
+        ({"tau_d": 0.05, "tau_r": 0.1}, ValueError, "shorter than tau_d"),
+        ({"sn": 0.0}, ValueError, "sn must be positive"),
+        ({"baseline": "median"}, ValueError, "baseline"),
+        ({"baseline": np.zeros(3)}, ValueError, "baseline must be real and of dff's shape"),
+        ({"indicator": "GCaMP99"}, ValueError, "GCaMP99"),
+        ({"indicator": 6}, TypeError, "indicator"),
+        ({"threshold": 2.0}, ValueError, "threshold must be a probability"),
+        ({"method": "oasis"}, ValueError, "method must be one of"),
+        ({"method": "cofem"}, ValueError, "needs tau_d or kernel"),
+        ({"response": "cubic"}, ValueError, "response must be one of"),
+        ({"n_jobs": 0}, ValueError, "n_jobs"),
+        ({"max_iter": 0}, ValueError, "max_iter"),
+        ({"kernel": [1.0, 0.5], "tau_d": 1.0}, ValueError, "kernel or time constants"),
+        ({"kernel": [0.0, -1.0]}, ValueError, "kernel must be finite"),
+        ({"dff": np.zeros(10)}, ValueError, "10 frames"),
+        ({"dff": np.zeros((2, 2, 50))}, ValueError, "shape"),
+        ({"dff": np.zeros(0)}, ValueError, "shape"),
+        ({"dff": np.array([1, "a"], dtype=object)}, TypeError, "dtype"),
+        ({"dff": np.ones(50) * 1j}, TypeError, "complex"),
+        ({"dff": np.r_[np.inf, np.zeros(50)]}, ValueError, "infinite"),
+        ({"callback": 3}, TypeError, "callback"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_refused_by_name(change, error, words):
+    arguments = {"dff": np.random.default_rng(0).standard_normal(50), "framerate": RATE} | change
+    with pytest.raises(error, match=words):
+        deconvolve(**arguments)
+
+
+# -- other ways ----------------------------------------------------------------------------
+
+
+def test_a_measured_kernel_is_fitted_by_cofem():
+    dff, spikes = simulate(n_cells=1, n_frames=1500, framerate=RATE, seed=7)
+    t = np.arange(120) / RATE
+    kernel = 3 * np.exp(-t / 0.9) * (1 - np.exp(-t / 0.05))
+    found = deconvolve(dff[0], RATE, kernel=kernel)
+    assert binned_correlation(found.spikes, spikes[0] > 0, 30) > 0.8
+    assert np.isnan(found.tau_d)
+    table = found.events()
+    assert np.all(table["low"] <= table["high"])
+    with pytest.raises(ValueError, match="measured kernel"):
+        found.filtered_mode()
+
+
+def test_files(tmp_path, cells, result):
+    result.save(tmp_path / "r.npz")
+    again = load_deconvolution(tmp_path / "r.npz", cells[0])
+    np.testing.assert_array_equal(again.events(), result.events())
+    with pytest.raises(ValueError, match="shape"):
+        load_deconvolution(tmp_path / "r.npz", cells[0][:2])
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    with pytest.raises(ValueError, match="no result of deconvolve"):
+        load_deconvolution(tmp_path / "other.npz")
+    parts = [deconvolve(cells[0][i : i + 2], RATE, n_jobs=1) for i in (0, 2)]
+    np.testing.assert_array_equal(join(parts).events(), result.events())
+    assert "4 cells, 4000 frames at 30 Hz" in repr(result)
+
+
+def test_progress_is_told(cells):
+    told = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        deconvolve(cells[0], RATE, n_jobs=2, callback=told.append)
+    assert told == [1, 2, 3, 4]

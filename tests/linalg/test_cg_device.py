@@ -1,0 +1,238 @@
+"""CG that stays on a device: its logic on the CPU, with plain torch in place of the kernels."""
+
+import numpy as np
+import pytest
+from linalg_cases import System, dct_system, draw, random_system
+
+from cofem import backend
+from cofem.linalg import ShiftedGram, Status, solve
+from cofem.linalg.cg_device import solve_on_device
+from cofem.operators import DCT, Dense, Fourier
+
+torch = pytest.importorskip("torch")
+eager_steps = pytest.importorskip("eager_steps")
+engine = pytest.importorskip("cofem.backend._torch.engine")
+
+
+@pytest.fixture(autouse=True)
+def _plain_torch(monkeypatch):
+    monkeypatch.setattr(engine, "make_steps", eager_steps.EagerSteps)
+
+
+def moved(matrix):
+    operator = matrix.operator
+    if isinstance(operator, Dense):
+        operator = Dense(torch.asarray(operator.matrix))
+    return ShiftedGram(operator, matrix.scale, torch.asarray(matrix.diagonal))
+
+
+def on_device(matrix, rhs, preconditioner, **options):
+    """Solve with the device's solver, as ``solve`` would call it on CUDA."""
+    count = rhs.shape[0]
+    rtol = np.broadcast_to(np.asarray(options.pop("rtol", 1e-6), float), (count,))
+    balance = np.broadcast_to(np.asarray(options.pop("balance", 0.0), float), (count,))
+    start = options.pop("start", None)
+    system = moved(matrix)
+    return solve_on_device(
+        system.with_unit_scale(),
+        torch.asarray(rhs) / system.scale,
+        system.scale / torch.asarray(preconditioner),
+        None if start is None else torch.asarray(start),
+        rtol,
+        balance,
+        options.pop("max_steps", 1000),
+        options.pop("keep_coefficients", False),
+    )
+
+
+TOLERANCES = np.array([1e-2, 1e-8, 1e-4, 1e-6, 1e-6])
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("kind", ["dense", "dct", "dct-odd"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("warm", [False, True])
+def test_same_solutions_steps_and_verdicts_as_numpy(dtype, kind, seed, warm):
+    if kind == "dense":
+        system = random_system(seed, dtype)
+    else:
+        system = dct_system(seed, d=64 if kind == "dct" else 63, n=21)
+        system = System(system.gram, system.dense.astype(dtype), system.jacobi)
+    random = np.random.default_rng(seed)
+    rhs = draw(random, (5, system.dense.shape[0]), dtype)
+    rhs[3] = 0
+    options = {"rtol": TOLERANCES}
+    if warm:
+        start = system.solutions(rhs) * (1 + 1e-3 * random.standard_normal(rhs.shape))
+        options["start"] = start.astype(dtype)
+    ours = solve(system.gram, rhs, preconditioner=system.jacobi, **options)
+    theirs = on_device(system.gram, rhs, system.jacobi, **options)
+    np.testing.assert_array_equal(ours.status, theirs.status)
+    assert (abs(ours.steps - theirs.steps) <= 1).all()
+    same = ours.steps == theirs.steps
+    assert same.sum() >= 4
+    x = theirs.x.numpy()
+    assert x.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(x[same], ours.x[same], rtol=0, atol=1e-7 * abs(ours.x).max())
+    true = system.residual(x, rhs, system.jacobi)
+    np.testing.assert_allclose(theirs.residual, true, rtol=0, atol=1e-13)
+    assert (true <= TOLERANCES * (1 + 1e-5)).all()
+    assert (x[3] == 0).all()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 7])
+def test_an_odd_number_of_real_rows_travels_in_pairs(n_rows):
+    system = dct_system(0, d=48, n=20)
+    rhs = draw(np.random.default_rng(0), (n_rows, 48), "float64")
+    found = on_device(system.gram, rhs, system.jacobi, rtol=1e-9)
+    assert found.x.shape == (n_rows, 48)
+    np.testing.assert_allclose(found.x.numpy(), system.solutions(rhs), rtol=1e-6, atol=1e-9)
+
+
+def test_a_pair_of_very_different_size_does_not_mix():
+    system = dct_system(1, d=64, n=30)
+    rhs = draw(np.random.default_rng(0), (2, 64), "float64")
+    rhs[1] *= 1e-14
+    found = on_device(system.gram, rhs, system.jacobi, rtol=1e-8)
+    assert found.converged.all()
+    wanted = system.solutions(rhs)
+    for x, w in zip(found.x.numpy(), wanted, strict=True):
+        np.testing.assert_allclose(x, w, rtol=0, atol=1e-6 * abs(w).max())
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_single_precision_in_any_units(scale):
+    system = dct_system(2, d=64, n=30, dtype="float32")
+    rhs = draw(np.random.default_rng(0), (3, 64), "float32")
+    plain = on_device(system.gram, rhs, system.jacobi, rtol=1e-4)
+    scaled = on_device(system.gram, rhs * np.float32(scale), system.jacobi, rtol=1e-4)
+    assert plain.converged.all()
+    assert scaled.converged.all()
+    np.testing.assert_allclose(scaled.x.numpy() / np.float32(scale), plain.x.numpy(), rtol=1e-2,
+                               atol=1e-3 * abs(plain.x.numpy()).max())  # fmt: skip
+
+
+def test_few_systems_left_leave_the_others_behind(monkeypatch):
+    system = dct_system(3, d=64, n=30)
+    rhs = draw(np.random.default_rng(0), (16, 64), "float64")
+    rtol = np.full(16, 1e-1)
+    rtol[[5, 13]] = 1e-10  # in the third and the seventh pair
+    sizes = []
+    advance = engine.Engine.advance
+
+    def watched(self, number):
+        sizes.append(self.active.rows)
+        advance(self, number)
+
+    monkeypatch.setattr(engine.Engine, "advance", watched)
+    found = on_device(system.gram, rhs, system.jacobi, rtol=rtol)
+    assert found.converged.all()
+    assert sizes[0] == 8
+    assert 2 in sizes
+    assert (system.residual(found.x.numpy(), rhs, system.jacobi) <= rtol * (1 + 1e-6)).all()
+
+
+def test_coefficients_are_those_of_numpy():
+    system = dct_system(2, d=64, n=30)
+    rhs = draw(np.random.default_rng(0), (5, 64), "float64")
+    rhs[2] = 0
+    rtol = np.array([1e-1, 1e-6, 1e-6, 1e-3, 1e-2])
+    ours = solve(
+        system.gram, rhs, preconditioner=system.jacobi, rtol=rtol, keep_coefficients=True
+    )
+    theirs = on_device(system.gram, rhs, system.jacobi, rtol=rtol, keep_coefficients=True)
+    for (a, b), (c, d) in zip(ours.coefficients, theirs.coefficients, strict=True):
+        np.testing.assert_allclose(a, c, rtol=1e-6)
+        np.testing.assert_allclose(b, d, rtol=1e-6)
+    assert theirs.coefficients[2] == ([], [])
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_balance_is_kept(started):
+    # βΦᴴy is so large that a residual small beside it hides what Φ does not see.
+    random = np.random.default_rng(0)
+    system = dct_system(4, d=128, n=40, scale=1e10)
+    rhs = 1e10 * DCT(128, system.gram.operator.rows).adjoint(random.standard_normal((1, 40)))
+    start = 0.5 * system.solutions(rhs) if started else None
+    found = on_device(system.gram, rhs, system.jacobi, rtol=1e-3, balance=1e-2, start=start)
+    x = found.x.numpy()
+    r = rhs - x @ system.dense.T
+    force = system.gram.diagonal * x
+    assert found.converged.all()
+    size = np.sum(r**2 / system.jacobi) ** 0.5
+    assert size <= 1.001e-2 * np.sum(force**2 / system.jacobi) ** 0.5
+
+
+def test_verdicts():
+    diagonal = np.array([1.0, 1.0, 1.0, -3.0])
+    gram = ShiftedGram(Dense(np.zeros((1, 4))), 1.0, diagonal)
+    rhs = np.array([[1.0, 1.0, 1.0, 1.0], [1.0, 2.0, 0.0, 0.0], [np.nan, 0.0, 0.0, 0.0]])
+    found = on_device(gram, rhs, np.ones(4), rtol=1e-9)
+    assert found.status.tolist() == [Status.NOT_POSITIVE, Status.CONVERGED, Status.NOT_POSITIVE]
+    assert np.isfinite(found.x.numpy()).all()
+    system = random_system(0)
+    rhs = draw(np.random.default_rng(0), (3, 40), "float64")
+    options = {"rtol": np.array([1e-12, 0.9, 1e-12]), "max_steps": 3}
+    ours = solve(system.gram, rhs, preconditioner=system.jacobi, **options)
+    theirs = on_device(system.gram, rhs, system.jacobi, **options)
+    np.testing.assert_array_equal(ours.status, theirs.status)
+    np.testing.assert_array_equal(ours.steps, theirs.steps)
+
+
+def test_success_is_claimed_for_the_true_residual_only():
+    random = np.random.default_rng(0)
+    left, _ = np.linalg.qr(random.standard_normal((60, 60)))
+    right, _ = np.linalg.qr(random.standard_normal((60, 60)))
+    phi = ((left * np.geomspace(1, 1e-2, 60)) @ right).astype(np.float32)
+    gram = ShiftedGram(Dense(phi), 1.0, np.full(60, 1e-4, np.float32))
+    rhs = draw(random, (4, 60), "float32")
+    rtol = np.array([1e-12, 1e-3, 1e-4, 1e-5])
+    found = on_device(gram, rhs, np.ones(60, np.float32), rtol=rtol, max_steps=600)
+    assert found.status[0] in (Status.STAGNATED, Status.MAX_STEPS)
+    r = (torch.asarray(rhs) - moved(gram).product(found.x)).numpy().astype(float)
+    own = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
+    assert found.converged[1:3].any()
+    assert (own[found.converged] <= rtol[found.converged] * (1 + 1e-3)).all()
+
+
+def test_the_fourier_product():
+    random = np.random.default_rng(0)
+    operator = Fourier((6, 5), random.random((6, 5)) < 0.5)
+    alpha = random.uniform(1, 10, 30)
+    dense = 7.0 * operator.to_dense(np.empty(0, complex)).conj().T @ operator.to_dense(
+        np.empty(0, complex)
+    ) + np.diag(alpha)
+    rhs = draw(random, (3, 30), "complex128")
+    found = on_device(ShiftedGram(operator, 7.0, alpha), rhs, alpha + 7.0, rtol=1e-10)
+    np.testing.assert_allclose(found.x.numpy(), np.linalg.solve(dense, rhs.T).T, atol=1e-9)
+
+
+def test_nothing_leaves_the_device_between_looks():
+    """Counts what reads numbers: one look before each chunk of steps, and nothing inside."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Count(TorchDispatchMode):
+        reads = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function in (torch.ops.aten._local_scalar_dense.default,
+                            torch.ops.aten.equal.default, torch.ops.aten.nonzero.default):  # fmt: skip
+                type(self).reads += 1
+            return function(*args, **(kwargs or {}))
+
+    system = dct_system(0, d=64, n=30)
+    rhs = torch.asarray(draw(np.random.default_rng(0), (4, 64), "float64"))
+    gram = moved(system.gram).with_unit_scale()
+    made = engine.engine_for(gram.operator.masked_transform(rhs), rhs, 0)
+    inverse = 1 / torch.asarray(system.jacobi)
+    made.load(rhs, None, inverse, gram.diagonal, np.full(4, 1e-12), np.zeros(4))
+    with Count():
+        made.advance(10)
+    assert Count.reads == 0
+    assert made.running()  # the look itself is the only read
+    assert int(made.state.steps.min()) == 10
+
+
+def test_engines_for_numpy_are_refused():
+    assert not backend.has_engine(np.zeros(2))
+    assert not backend.has_engine(torch.zeros(2))  # the CPU has its own solver

@@ -1,0 +1,238 @@
+"""The figures from end to end, at sizes that take seconds."""
+
+import csv
+import dataclasses
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cofem import simulate
+from cofem.cli.errors import OneLineErrors
+from cofem.cli.paper import paper
+from cofem.paper import fig1, fig2, fig2_trial, fig3, study
+from cofem.paper.contestants import ALL, EM, OURS, PAPER, SEQUENTIAL, run_contestant
+from cofem.paper.fig2_trial import on_device, trial
+from cofem.paper.isolated import isolated
+from cofem.paper.study import Run, open_files
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Shrink the figures: the same code on problems of 64 unknowns."""
+    monkeypatch.setattr(fig1, "SIZE", 96)
+    monkeypatch.setattr(fig1, "ITERATIONS", 4)
+    monkeypatch.setattr(fig1, "PANELS", {
+        name: dataclasses.replace(panel, quick_points=panel.quick_points[:2])
+        for name, panel in fig1.PANELS.items()
+    })  # fmt: skip
+    monkeypatch.setattr(fig3, "SIZE", 64)
+    monkeypatch.setattr(fig3, "ITERATION", 6)
+    monkeypatch.setattr(fig3, "DRAWS", 50)
+    monkeypatch.setattr(fig3, "QUICK_POWERS", (6, 7))
+    monkeypatch.setattr(study, "QUICK_TRIALS", 2)
+    fig3._state.cache_clear()
+    yield
+    fig3._state.cache_clear()
+
+
+def assert_complete(outcome, n_claims):
+    assert len(outcome.claims) == n_claims
+    text = outcome.page.read_text(encoding="utf-8")
+    for claim in outcome.claims:
+        assert str(claim) in text
+    for picture in outcome.pictures:
+        assert picture.read_bytes().startswith(PNG)
+        assert picture.name in text
+
+
+def test_figure_1_writes_a_file_for_every_panel_and_resumes(tmp_path, small, monkeypatch):
+    run = Run(out=tmp_path / "new", quick=True, seed=5)
+    outcome = fig1.run_figure(run)
+    assert_complete(outcome, 14)
+    for panel in "abcdef":
+        with (run.out / f"fig1{panel}.csv").open(encoding="utf-8", newline="") as stream:
+            rows = list(csv.DictReader(stream))
+        assert len(rows) == 2 * (2 * (6 if panel in "cf" else 7) + 1)
+        assert {row["seed"] for row in rows} == {"5", "6"}
+        assert all(float(row["nrmse"]) >= 0 for row in rows)
+    before = {path: path.stat().st_mtime_ns for path in run.out.glob("*.csv")}
+    monkeypatch.setattr(fig1, "measure", None)  # nothing is left to measure
+    again = fig1.run_figure(run)
+    assert again.claims == outcome.claims
+    assert {path: path.stat().st_mtime_ns for path in run.out.glob("*.csv")} == before
+
+
+def test_figure_3_from_end_to_end(tmp_path, small):
+    outcome = fig3.run_figure(Run(out=tmp_path, quick=True))
+    assert_complete(outcome, 13)
+    # Lemma 1 and the bound for every Φ are theorems, at any size.
+    exact = [c for c in outcome.claims if "√(h(1−h)/K)/α" in c.text]
+    assert [c.held for c in exact] == [True]
+
+
+def test_monte_carlo_of_figure_3_agrees_with_lemma_1():
+    random = np.random.default_rng(0)
+    matrix = random.standard_normal((30, 30))
+    matrix = matrix + matrix.T
+    # 3000 draws: a relative error of 1/√6000 = 1.3 % in each standard deviation if the
+    # estimates were Gaussian; 8 % is six of those.
+    found = fig3._spread(matrix, K=3, draws=3000, seed=1)
+    np.testing.assert_allclose(found, fig3.theory.probe_std(matrix, 3), rtol=0.08)
+
+
+def test_steps_of_figure_3_are_those_of_the_fit_itself():
+    # The systems of the paper's setting, solved again: the count of the fit's own history.
+    import cofem
+
+    problem = simulate.dct(256, 3)
+    post = cofem.fit(problem.phi, problem.y, noise_precision=1e4, seed=3, max_iter=50, tol=0.0,
+                     method=cofem.CoFEM.paper())  # fmt: skip
+    found = fig3.measure_steps(256, 3, PAPER.name)
+    assert abs(found["with_50"] - post.history["cg_steps"][-1]) <= 3  # other probes
+    assert found["without_50"] > found["with_50"]
+
+
+# -- figure 2 ------------------------------------------------------------------------
+
+
+def test_a_trial_of_figure_2_tells_time_memory_and_error():
+    found = trial("dct", 0.12, 512, 0, OURS.name, "cpu", 30, 2.0)
+    assert found["status"] == "done"
+    assert found["iterations"] == 30
+    assert found["wall_seconds"] > 0
+    assert found["cpu_seconds"] > 0
+    again = run_contestant(OURS.name, simulate.dct(512, 0, 0.12), 30, 0)
+    assert found["nrmse"] == pytest.approx(again["nrmse"], rel=1e-12)
+
+
+@pytest.mark.parametrize("method", [OURS.name, PAPER.name, SEQUENTIAL.name])
+def test_a_trial_stops_where_the_error_is_small_enough(method):
+    found = trial("dct", 0.06, 512, 1, method, "cpu", None, 2.0)
+    assert found["status"] == "done"
+    assert found["nrmse"] <= 2.0
+    shorter = found["iterations"] - 1
+    before = trial("dct", 0.06, 512, 1, method, "cpu", shorter, 2.0)
+    assert before["nrmse"] > 2.0
+
+
+def test_a_target_out_of_reach_is_not_reached():
+    found = trial("dct", 0.12, 128, 0, EM.name, "cpu", None, 1e-3)
+    assert found["status"] == "not reached"
+
+
+def test_figure_2_stops_at_its_limits_and_says_so(tmp_path, monkeypatch):
+    few = dataclasses.replace(fig2.PANELS["b"], quick_powers=(7, 8, 9), contestants=(EM,))
+    other = dataclasses.replace(fig2.PANELS["c"], quick_powers=(7,), contestants=(OURS,))
+    monkeypatch.setattr(fig2, "PANELS", {"b": few, "c": other})
+    real = fig2.isolated
+
+    def limited(function, arguments, **limits):
+        # EM at 2^8 gets no memory at all.
+        if arguments["method"] == EM.name and arguments["D"] == 256:
+            limits["memory_limit"] = 1.0
+        return real(function, arguments, **limits)
+
+    monkeypatch.setattr(fig2, "isolated", limited)
+    monkeypatch.setattr(fig2, "check", lambda rows: [])
+    monkeypatch.setattr(fig2, "draw", lambda rows, panels, out: kept.append(rows) or [])
+    kept = []
+    fig2.run_figure(Run(out=tmp_path, quick=True))
+    statuses = {(row["method"], row["D"]): row["status"] for row in kept[0]["b"] + kept[0]["c"]}
+    assert statuses == {
+        (EM.name, 128): "done", (EM.name, 256): "memory limit", (EM.name, 512): "not run",
+        (OURS.name, 128): "done",
+    }  # fmt: skip
+    monkeypatch.setattr(fig2, "isolated", None)  # the second time nothing runs
+    fig2.run_figure(Run(out=tmp_path, quick=True))
+    assert str(kept[1]) == str(kept[0])
+
+
+def test_a_stopped_run_says_nothing_about_a_longer_limit(tmp_path):
+    file = open_files(tmp_path, "fig2", ["b"], fig2.COLUMNS, fig2.KEY)["b"]
+    key = {"D": 512, "seed": 0, "method": EM.name, "device": "cpu", "clock": "wall"}
+    limits = {"time_limit": 10.0, "memory_limit": 1e9}
+    assert fig2.known(file, key, limits) is None
+    file.append({**key, **limits, **fig2._nothing("time limit")})
+    assert fig2.known(file, key, limits)["status"] == "time limit"
+    assert fig2.known(file, key, {**limits, "time_limit": 5.0})["status"] == "time limit"
+    longer = {**limits, "time_limit": 20.0}
+    assert fig2.known(file, key, longer) is None
+    file.append({**key, **longer, **fig2._nothing("done")})
+    for asked in (limits, longer, {**limits, "time_limit": 99.0}):
+        assert fig2.known(file, key, asked)["status"] == "done"
+    assert fig2.known(file, {**key, "D": 1024}, limits) is None
+
+
+@pytest.mark.parametrize("clock", ["wall", "cpu"])
+def test_a_process_is_stopped_at_its_time_limit(clock):
+    arguments = {"dictionary": "dct", "sparsity": 0.12, "D": 4096, "seed": 0, "device": "cpu",
+                 "method": EM.name, "iterations": 1000, "target": 2.0}  # fmt: skip
+    ended = isolated(
+        "cofem.paper.fig2_trial:trial", arguments, time_limit=0.5, memory_limit=1e12, clock=clock
+    )
+    assert ended.status == "time limit"
+
+
+def test_an_error_in_the_process_is_told():
+    ended = isolated("cofem.simulate:dct", {"D": 1}, time_limit=60, memory_limit=1e12)
+    assert ended.status == "failed"
+    assert "seed" in ended.error
+
+
+def test_the_device_is_numpy_or_torch():
+    torch = pytest.importorskip("torch")
+    assert isinstance(on_device(np.zeros(2), "cpu"), np.ndarray)
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="device 'cuda' cannot be used"):
+            on_device(np.zeros(2), "cuda")
+
+
+def test_a_trial_on_tensors_gives_the_same_answer(monkeypatch):
+    # What --device cuda does, with tensors on the CPU.
+    torch = pytest.importorskip("torch")
+    expected = trial("dct", 0.05, 128, 0, OURS.name, "cpu", None, 2.0)
+    monkeypatch.setattr(fig2_trial, "on_device", lambda x, device: torch.asarray(x))
+    monkeypatch.setattr(fig2_trial, "_reset_memory", lambda device: None)
+    monkeypatch.setattr(fig2_trial, "_device_memory", lambda device: 7)
+    found = trial("dct", 0.05, 128, 0, OURS.name, "cuda", None, 2.0)
+    assert found["peak_bytes"] == 7
+    assert found["status"] == expected["status"] == "done"
+    # Probes are drawn by another generator: close, not equal.
+    assert abs(found["nrmse"] - expected["nrmse"]) < 1.0
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_contestant_runs(name):
+    found = run_contestant(name, simulate.dct(128, 0, 0.05), 20, 0)
+    assert np.isfinite(found["nrmse"])
+    assert found["products"] > 0 or name.startswith(("EM", "IRLS"))
+
+
+# -- the command ---------------------------------------------------------------------
+
+
+def command():
+    app = typer.Typer(cls=OneLineErrors, add_completion=False)
+    app.callback()(lambda: None)
+    app.command()(paper)
+    return app
+
+
+def test_the_command_prints_verdicts_and_the_page(tmp_path, small):
+    found = CliRunner().invoke(
+        command(), ["paper", "fig3", "--quick", "--out", str(tmp_path / "deep" / "out")]
+    )
+    assert found.exit_code == 0, found.output
+    assert "Held" in found.output
+    assert (tmp_path / "deep" / "out" / "fig3.md").exists()
+
+
+def test_applications_need_their_data(tmp_path):
+    for arguments in (["paper", "mri"], ["paper", "calcium", "--data", str(tmp_path / "no")]):
+        found = CliRunner().invoke(command(), arguments, env={"COFEM_DATA": None})
+        assert found.exit_code == 2
+        assert "data" in found.output
