@@ -107,10 +107,13 @@ def joint(seeds: range) -> tuple[list[Table], list[Claim]]:
 
 def joint_errors(seed: int, shared: bool) -> list[tuple[float, float]]:
     phis, ys, z = common_support(seed, shared)
-    alone = np.stack([fitted(p, y, 0.02).mean for p, y in zip(phis, ys, strict=True)])
-    return [
-        (error(fitted(phis[:L], ys[:L], 0.02), z[:L]), error(alone[:L], z[:L])) for L in TASKS
-    ]
+    alone = [fitted(p, y, 0.02).mean for p, y in zip(phis, ys, strict=True)]
+    together = [fitted(phis[:L], ys[:L], 0.02).mean for L in TASKS]
+
+    def average(means: Any) -> float:
+        return float(np.mean([error(mean, x) for mean, x in zip(means, z, strict=False)]))
+
+    return [(average(means), average(alone[: len(means)])) for means in together]
 
 
 def identical(seeds: range) -> tuple[list[Table], list[Claim]]:
@@ -489,6 +492,7 @@ def draw_joint(axes: Any) -> None:
                                ("separate fits", "joint fit"), strict=True):  # fmt: skip
         ax.imshow(mean, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
         ax.plot(names["support"], np.full(16, -0.8), "v", color="black", ms=4, clip_on=False)
+        ax.set_ylim(7.5, -0.5)
         ax.set(title=f"{title} (triangles: support)", xlabel="coordinate", ylabel="task")
 
 
@@ -552,11 +556,12 @@ def draw_nonnegative(axes: Any) -> None:
     middle.vlines(at[found], 0, names["events"][found], color=BLUE, label="filtered mode")
     middle.plot(at[active], names["z"][active], "o", mfc="none", color="black", label="truth")
     _show(middle, ylabel="z")
-    bottom.semilogy(names["post"].probability_of_zero, ".", color=GREY, ms=4)
-    bottom.semilogy(at[active], names["post"].probability_of_zero[active], "o", mfc="none",
-                    color="black", label="true events")  # fmt: skip
+    probability = np.maximum(names["post"].probability_of_zero, 1e-12)
+    bottom.semilogy(probability, ".", color=GREY, ms=4)
+    bottom.semilogy(at[active], probability[active], "o", mfc="none", color="black",
+                    label="true events")  # fmt: skip
     bottom.axhline(0.05, color=ORANGE, lw=1, label="q = 0.05")
-    _show(bottom, ylabel="P(z = 0)", xlabel="sample", ylim=(1e-12, 2))
+    _show(bottom, ylabel="P(z = 0), from 1e-12 on", xlabel="sample", ylim=(3e-13, 3))
 
 
 def draw_banded(axes: Any) -> None:
@@ -566,7 +571,8 @@ def draw_banded(axes: Any) -> None:
     post, phi = names["post"], names["phi"]
     top.plot(seconds, names["y"], color=GREY, lw=0.8, label="data")
     top.plot(seconds, phi.forward(names["z"]), color="black", lw=1, label="true signal")
-    top.plot(seconds, phi.forward(post.mean), "--", color=BLUE, lw=1.2, label="fitted signal")
+    fitted_signal = phi.forward(post.filtered_mode())
+    top.plot(seconds, fitted_signal, "--", color=BLUE, lw=1.2, label="filtered mode, convolved")
     _show(top, ylabel="y")
     low, high = post.interval(0.95)
     active = names["z"] > 0

@@ -19,6 +19,7 @@ from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import make_esteps, run_method, starting_precision
 from cofem.inference.loop import Callback, Outcome
+from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
 from cofem.inference.moments import Report
@@ -119,6 +120,7 @@ def fit(
     tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
+    refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
     with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
         kept = None
@@ -187,6 +189,7 @@ def posterior(
             f'method "{chosen.name}" only learns; for given hyperparameters use "auto", '
             '"cofem", "em", "woodbury" or "banded"'
         )
+    refuse_too_large(model, chosen)
     with backend.few_blas_threads(_largest_matrix(model)):
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
         found = outcome.found

@@ -1,5 +1,6 @@
 """Multi-contrast MRI: images with error bars from undersampled k-space, without a λ."""
 
+from cofem.mri.coils import coil_sensitivities
 from cofem.mri.image_model import ImageOptions
 from cofem.mri.metrics import nrmse
 from cofem.mri.phantom import phantom
@@ -12,6 +13,7 @@ from cofem.mri.transform import to_image, to_kspace
 __all__ = [
     "ImageOptions",
     "Reconstruction",
+    "coil_sensitivities",
     "joint_total_variation",
     "nrmse",
     "phantom",

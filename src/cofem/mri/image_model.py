@@ -25,8 +25,8 @@ from cofem.operators import Smoothing
 
 HISTORY = ("iteration", "change", "noise_std", "cg_steps", "products", "seconds")
 LEARNING, REPORTING = 0, 1  # streams of random numbers
-PHASE_TURNS = 2  # as often the phase of complex images is looked at anew
-PHASE_WIDTH = 4.0  # pixels over which it is smooth
+PHASE_TURNS = 3  # as often the phase of complex images is looked at anew
+PHASE_WIDTH = 3.5  # pixels over which it is smooth
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ImageOptions:
         What a pixel's covariance may be; see :class:`cofem.mri.edge_prior.EdgeLearner`.
     """
 
-    max_iter: int = 30
+    max_iter: int = 60
     tol: float = 1e-3
     coupling: float = 0.8
     shrinkage: float = 0.1

@@ -115,7 +115,7 @@ def smooth_phase(data: KSpace) -> np.ndarray:
     axes = tuple(range(-len(data.shape), 0))
     window: Any = 1.0
     for axis, side in enumerate(data.shape):
-        width = max(side / 32, 2.0)
+        width = max(side / 96, 1.0)
         frequency = np.fft.fftfreq(side, 1 / side)
         wave = np.exp(-0.5 * (frequency / width) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(len(data.shape))])

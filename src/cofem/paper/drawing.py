@@ -40,7 +40,7 @@ def percentages(ax: Any) -> None:
     ax.set_yscale("log")
     ax.set_ylim(min(0.5, ax.get_ylim()[0]), max(150, ax.get_ylim()[1]))
     ax.set_yticks(at, [f"{value:g}" for value in at])
-    ax.tick_params(axis="y", which="minor", left=False)
+    ax.tick_params(axis="y", which="minor", left=False, labelleft=False)
 
 
 def finish(ax: Any, title: str, x: str, y: str) -> None:

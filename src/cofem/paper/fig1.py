@@ -140,7 +140,7 @@ def draw(rows: dict[str, list[Row]], run: Run) -> Any:
             ax.set_xscale("log")
         at = sorted({row["x"] for row in rows[name]})
         ax.set_xticks(at, [f"{x:g}" for x in at])
-        ax.tick_params(axis="x", which="minor", bottom=False)
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
         finish(ax, panel.title, panel.axis, "NRMSE [%]")
     common_legend(figure, axes)
     return save(figure, run.out / "fig1.png")

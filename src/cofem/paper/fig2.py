@@ -112,7 +112,7 @@ def _one_line(
             continue
         row = known(file, key, limits)
         if row is None:
-            row = {**key, **limits, **measure(panel, **key, **limits)}
+            row = {**key, **limits, **measure(panel, key, limits)}
             file.append(row)
         stopped = row["status"] != DONE
         yield row
@@ -130,22 +130,21 @@ def known(file: TrialFile, key: Row, limits: dict[str, float]) -> Row | None:
     return next(iter([*ended, *stopped]), None)
 
 
-def measure(
-    panel: str, D: int, seed: int, method: str, device: str, clock: str, **limits: float
-) -> Row:
+def measure(panel: str, key: Row, limits: dict[str, float]) -> Row:
     """Make one trial in a process of its own."""
     ended = isolated(
         "cofem.paper.fig2_trial:trial",
         {
-            "dictionary": PANELS[panel].dictionary, "sparsity": PANELS[panel].sparsity, "D": D,
-            "seed": seed, "method": method, "device": device,
+            "dictionary": PANELS[panel].dictionary, "sparsity": PANELS[panel].sparsity,
+            **{name: key[name] for name in ("D", "seed", "method", "device")},
             "iterations": None if PANELS[panel].to_target else ITERATIONS, "target": TARGET,
         },
-        clock=clock,
-        **limits,
+        clock=key["clock"],
+        time_limit=limits["time_limit"],
+        memory_limit=limits["memory_limit"],
     )  # fmt: skip
     if ended.status == FAILED:
-        raise RuntimeError(f"{method} at D = {D} failed: {ended.error}")
+        raise ValueError(f"{key['method']} at D = {key['D']} failed: {ended.error}")
     if ended.status != DONE:
         return _nothing(ended.status)
     return dict(ended.value)

@@ -1,0 +1,77 @@
+"""The paper's figure 4 on simulated recordings, and the page about calcium."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cofem.calcium import simulate
+from cofem.calcium.contest import CONTESTANTS, exact_setting, paper_setting
+from cofem.calcium.recordings import load_recordings
+from cofem.paper import calcium as figure
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three simulated recordings in the form of the real ones, and a file without spikes."""
+    inside = tmp_path / "data" / "calcium"
+    inside.mkdir(parents=True)
+    for i in range(3):
+        dff, spikes = simulate(n_cells=1, n_frames=3600, framerate=60.0, seed=i)
+        times = 0.5 + np.repeat(np.arange(3600) / 60.0, spikes[0])
+        np.savez(
+            inside / f"cell{i}.npz", dff=dff[0].astype(np.float32), fs_hz=60.0, t0_s=0.5,
+            spike_times_s=times, spike_counts=spikes[0], indicator="GCaMP6f",
+        )  # fmt: skip
+    np.savez(inside / "population.npz", dff=dff, fs_hz=60.0)
+    return tmp_path / "data"
+
+
+def test_recordings_are_read(folder):
+    found = load_recordings(folder)
+    assert [r.name for r in found] == ["cell0", "cell1", "cell2"]
+    frames = np.round(found[0].spike_times * 60).astype(int)
+    assert set(frames) == set(np.flatnonzero(found[0].spikes))
+    assert found[0].dff.dtype == np.float64
+
+
+def test_the_figure_is_made_and_continued(folder, tmp_path, monkeypatch):
+    calls = []
+
+    def quick_paper(dff, rate):
+        calls.append(len(dff))
+        return exact_setting(dff, rate)
+
+    contestants = dict(CONTESTANTS) | {figure.PAPER: quick_paper}
+    monkeypatch.setattr(figure, "CONTESTANTS", contestants)
+    out = tmp_path / "out"
+    claims = figure.run(folder, out, quick=True)
+    assert len(calls) == 3
+    assert {path.name for path in out.iterdir()} == {"calcium.csv", "calcium.png", "calcium.md"}
+    assert claims[1].held  # the stand-in agrees with itself
+    page = (out / "calcium.md").read_text("utf-8")
+    assert "| fast-oopsi |" in page
+    assert all(claim.text in page for claim in claims)
+    figure.run(folder, out, quick=True)
+    assert len(calls) == 3
+
+
+def test_cofem_and_the_exact_step_agree_on_a_short_trace(folder):
+    recording = load_recordings(folder)[0]
+    short = recording.dff[:900]
+    a, b = paper_setting(short, 60.0), exact_setting(short, 60.0)
+    assert np.corrcoef(a, b)[0, 1] > 0.99
+
+
+def test_the_page_runs_and_its_pictures_are_there():
+    text = (DOCS / "calcium.md").read_text("utf-8")
+    (example,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    names = {}
+    exec(example, names)
+    assert names["result"].spikes.shape == (3, 3000)
+    for picture in re.findall(r"\]\((images/[^)]+)\)", text):
+        assert (DOCS / picture).is_file()
+    assert "TABLE" not in text
