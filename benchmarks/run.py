@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
-         "banded")
+         "banded", "distributed")
 HERE = Path(__file__).resolve().parent
 
 

@@ -52,6 +52,11 @@ class TorchGroup:
     ----------
     process_group : torch.distributed.ProcessGroup
         ``torch.distributed.group.WORLD`` for all of them.
+
+    Attributes
+    ----------
+    bytes_reduced : int
+        Size of all arrays that were added up so far: a ring moves twice that per process.
     """
 
     def __init__(self, process_group: Any) -> None:
@@ -70,6 +75,7 @@ class TorchGroup:
         self._group = process_group
         self.rank = int(dist.get_rank(process_group))
         self.size = int(dist.get_world_size(process_group))
+        self.bytes_reduced = 0
 
     def sum(self, x: Array) -> Array:
         """Return the sum over all processes; on CPUs through host memory."""
@@ -81,6 +87,7 @@ class TorchGroup:
         # gloo has no complex sums.
         flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         dist.all_reduce(flat, group=self._group)
+        self.bytes_reduced += flat.numel() * flat.element_size()
         if is_numpy(x):
             return tensor.numpy()
         return tensor if torch.is_tensor(x) else from_numpy(tensor.numpy(), x)
