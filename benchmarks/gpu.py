@@ -134,7 +134,6 @@ def _step_row(D: int, compiled: bool) -> list[str]:
     inverse = milliseconds(graphed(lambda: torch.fft.irfft(spectrum, n=D)))
     one_pass = milliseconds(graphed(lambda: copy.copy_(real))) / 2  # it reads and writes
     floor = forward + inverse + PASSES * one_pass
-    del spectrum, copy
     rows = np.sort(np.random.default_rng(0).choice(D, D // 3, replace=False))
     operator = DCT(D, rows)
     eager = _array_step(operator, real, _same)
@@ -230,8 +229,8 @@ def fits(quick: bool) -> str:
                "waits per iteration", "NRMSE, float32 (%)", "NumPy, float64 (%)")  # fmt: skip
     return (
         "## Whole fits, DCT, 30 iterations and the report with 32 probes, float32\n\n"
-        "A third of the samples, 12 % spikes, σ = 0.01. The first fit compiles kernels and captures "
-        "graphs. A wait is a call that stops the host until the device is done, as torch's own "
+        "A third of the samples, 12 % spikes, σ = 0.01. The first fit compiles kernels and "
+        "captures graphs. A wait is a call that stops the host until the device is done, as torch's own "
         "check sees it; the looks of the solver come on top, one in three steps.\n\n"
         + table(columns, rows)
     )

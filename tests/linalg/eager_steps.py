@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from cofem.backend.products import MaskedTransform, twiddles
 from cofem.backend._torch.state import State
+from cofem.backend.products import MaskedTransform, twiddles
 
 SLOTS = 1
 """Sums are complete: nothing is left in parts."""

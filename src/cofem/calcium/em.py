@@ -133,7 +133,7 @@ def _em_row(
     n = len(y)
     dual = np.empty(n)
     log_det = quadratic = 0.0
-    change, iteration = np.inf, 0
+    change, iteration, relaxation = np.inf, 0, RELAXATION
     for iteration in range(1, max_iter + 1):
         if len(coefficients) == 1:
             log_det, quadratic = _filter_1(coefficients, y, q, beta, work)
@@ -149,13 +149,15 @@ def _em_row(
             moved += (value - mean[t]) ** 2
             size += value * value
             mean[t] = value
-        change = 0.0 if moved == 0.0 else np.sqrt(moved / size)
+        before, change = change, 0.0 if moved == 0.0 else np.sqrt(moved / size)
+        if change > before:
+            relaxation = 0.0  # it swings: plain EM, which cannot
         if change <= tol or iteration == max_iter:
             break
         for t in range(n):
             fresh = 0.5 * (second_moment(mean[t], variance[t], table) + u2)
             # Over-relaxed: the same fixed point in two thirds of the iterations.
-            q[t] = max(fresh + RELAXATION * (fresh - q[t]), 0.5 * u2)
+            q[t] = max(fresh + relaxation * (fresh - q[t]), 0.5 * u2)
     return log_det, quadratic, float(iteration), change
 
 

@@ -65,6 +65,7 @@ class CovarianceFreeEStep:
         self._seed, self._sparsifier = (seed, stream), sparsifier
         xp = backend.namespace(like)
         operator, beta = family.operator, family.noise_precision
+        self._block = options.block or backend.rows_at_once(like, operator.shape[1])
         self._precision = float(xp.finfo(like.dtype).eps)
         self._norms = operator.column_norms_squared(like)
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
@@ -102,7 +103,7 @@ class CovarianceFreeEStep:
             preconditioner=self._preconditioner(alpha),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
-            block=options.block,
+            block=self._block,
             probes=_probe_maker(options.probes),
             joint=options.joint_tolerance,
             extra=mean_system,
@@ -203,7 +204,7 @@ class CovarianceFreeEStep:
             preconditioner=scale,
             rtol=self._tolerance(options.report_rtol),
             max_steps=options.max_cg_steps,
-            block=options.block,
+            block=self._block,
             probes=rademacher,
             keep_coefficients=plain,
             group=self._group,

@@ -46,7 +46,8 @@ def bytes_needed(model: Model, method: Method) -> float:
     if isinstance(method, Woodbury):
         return item * (dense + 3 * rows * unknowns + 3 * rows**2)
     if isinstance(method, CoFEM):
-        systems = min(method.block, max(method.n_probes, method.report_probes)) + tasks
+        block = method.block or backend.rows_at_once(model.like, unknowns)
+        systems = min(block, max(method.n_probes, method.report_probes)) + tasks
         narrow = backend.namespace(model.like).finfo(model.like.dtype).bits // 8
         width = 2 * narrow if backend.is_complex(model.like) else narrow
         return float(width * 6 * systems * max(unknowns, numbers))
@@ -84,7 +85,7 @@ def _what(model: Model, method: Method) -> str:
 def _way_out(model: Model, method: Method) -> str:
     if isinstance(method, (EM, Woodbury)):
         return 'use method="cofem", which holds a few vectors'
-    if isinstance(method, CoFEM) and method.block > 1:
+    if isinstance(method, CoFEM) and method.block != 1:
         return "lower block (cofem.CoFEM(block=1)), or pass float32 data"
     return "pass float32 data, or use a machine with more memory"
 

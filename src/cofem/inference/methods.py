@@ -72,8 +72,9 @@ class CoFEM:
     probes : {"rademacher", "gaussian"} or callable
         The law of the probes; a callable ``(number, dimension, like, seed)``
         returns independent zero-mean entries of shape (number, dimension).
-    block : int
-        How many probes are solved at a time; memory is O(D · block).
+    block : int, optional
+        How many probes are solved at a time; memory is O(D · block). None: 16 on a CPU,
+        and what fits on a GPU.
 
     Examples
     --------
@@ -97,7 +98,7 @@ class CoFEM:
     joint_tolerance: bool = False
     initial_precision: float | None = None
     probes: str | ProbeMaker = "rademacher"
-    block: int = 16
+    block: int | None = None
 
     name = "cofem"
 
@@ -105,7 +106,8 @@ class CoFEM:
         whole_number("n_probes", self.n_probes, least=1)
         whole_number("max_cg_steps", self.max_cg_steps, least=1)
         whole_number("report_probes", self.report_probes, least=0)
-        whole_number("block", self.block, least=1)
+        if self.block is not None:
+            whole_number("block", self.block, least=1)
         for field in ("probe_rtol", "mean_rtol", "report_rtol"):
             between(field, getattr(self, field), 0.0, 1.0)
         zero_or_positive("mean_balance", self.mean_balance)

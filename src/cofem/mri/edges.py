@@ -140,7 +140,7 @@ def _adjoint(g: Any, previous: Any, out: Any) -> None:
 
 @compiled(**_OPTIONS)
 def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
-    """out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory."""
+    """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory."""
     n_images, n_axes = x.shape[1], lines.shape[0] + 1
     n = n_axes * n_images
     g = np.empty((n, width), dtype=x.dtype)

@@ -43,7 +43,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def gram(self, x: Array, factor: Array) -> Array:
-        """factor ∘ ΦᴴΦ x, (S, I, P); ``factor`` is (I, 1), equal for both parts."""
+        """Factor ∘ ΦᴴΦ x, (S, I, P); ``factor`` is (I, 1), equal for both parts."""
 
     @abstractmethod
     def draw(self, random: Random, number: int, factor: Array) -> Array:
@@ -113,24 +113,29 @@ class RealEncoding(Encoding):
         self._mean = xp.mean(mask, axis=self._axes)
 
     def adjoint(self, kspace: Array) -> Array:
+        """Φᴴ y, (I, P)."""
         xp = backend.namespace(kspace)
         fft = backend.fft_module(kspace)
         image = fft.ifftn(kspace, axes=self._axes, norm="ortho")
         return xp.reshape(xp.real(image), (image.shape[0], -1))
 
     def gram(self, x: Array, factor: Array) -> Array:
+        """Factor ∘ ΦᴴΦ x."""
         return self._filter(x, factor[:, :, None] * self._like(self._weights, x))
 
     def draw(self, random: Random, number: int, factor: Array) -> Array:
+        """Draw from N(0, factor ∘ ΦᴴΦ)."""
         n_contrasts = self._weights.shape[0]
         white = random.normal((number, n_contrasts, math.prod(self.shape)), factor)
         weights = self._like(self._weights, factor)
         return self._filter(white, (factor[:, :, None] * weights) ** 0.5)
 
     def diagonal(self) -> Array:
+        """Return the diagonal of ΦᴴΦ."""
         return self._mean[:, None]
 
     def assembled(self, x: np.ndarray) -> np.ndarray:
+        """Return the contrasts."""
         return x
 
     def _filter(self, x: Array, spectrum: Array) -> Array:
@@ -163,11 +168,13 @@ class CoilEncoding(Encoding):
         self._diagonal = xp.concat([seen * mean[:, None]] * self.n_parts)
 
     def adjoint(self, kspace: Array) -> Array:
+        """Φᴴ y, (I, P)."""
         if kspace.ndim == 1 + len(self.shape):  # one coil that is not spoken of
             kspace = kspace[:, None, ...]
         return self._combined(kspace[None, ...], self._coils)[0, ...]
 
     def gram(self, x: Array, factor: Array) -> Array:
+        """Factor ∘ ΦᴴΦ x."""
         fft = backend.fft_module(x)
         coils = self._like(self._coils, x)
         images = self._complex(x)[:, :, None, ...]
@@ -176,6 +183,7 @@ class CoilEncoding(Encoding):
         return self._combined(transform, coils)
 
     def draw(self, random: Random, number: int, factor: Array) -> Array:
+        """Draw from N(0, factor ∘ ΦᴴΦ)."""
         xp = backend.namespace(factor)
         like = xp.astype(factor, backend.complex_dtype(factor.dtype, xp))
         noise = random.normal((number, *self._coils.shape), like)
@@ -184,6 +192,7 @@ class CoilEncoding(Encoding):
         return self._combined(noise, self._like(self._coils, factor))
 
     def diagonal(self) -> Array:
+        """Return the diagonal of ΦᴴΦ."""
         return self._diagonal
 
     def turned(self, turn: Array) -> CoilEncoding:
@@ -193,6 +202,7 @@ class CoilEncoding(Encoding):
         return CoilEncoding(self._mask[:, 0, ...], coils, real=False)
 
     def assembled(self, x: np.ndarray) -> np.ndarray:
+        """Return the contrasts."""
         if self.n_parts == 1:
             return x
         half = x.shape[-2] // 2

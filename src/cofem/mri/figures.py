@@ -84,10 +84,8 @@ def coverage(
 
     inside = np.broadcast_to(np.any(np.abs(truth) > 0, axis=0), truth.shape)
     ratio = np.abs(image - truth)[inside] / np.maximum(std[inside], 1e-300)
-    if np.iscomplexobj(image):
-        limits = np.sqrt(-np.log1p(-levels))
-    else:
-        limits = norm.ppf((1 + levels) / 2)
+    circular = np.iscomplexobj(image)
+    limits = np.sqrt(-np.log1p(-levels)) if circular else norm.ppf((1 + levels) / 2)
     return np.array([np.mean(ratio <= limit) for limit in limits])
 
 

@@ -8,6 +8,7 @@ which averages over neighbours, so that very few suffice.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from cofem.operators import Smoothing
 HISTORY = ("iteration", "change", "noise_std", "cg_steps", "products", "seconds")
 LEARNING, REPORTING = 0, 1  # streams of random numbers
 PHASE_TURNS = 3  # as often the phase of complex images is looked at anew
+LEAST_TURN = 0.03  # radians, root mean square: less is not worth it
 PHASE_WIDTH = 3.5  # pixels over which it is smooth
 
 
@@ -155,8 +157,11 @@ class ImageModel:
             if state.converged:
                 if turns == PHASE_TURNS or self.encoding.n_parts == 1:
                     break
+                turn = unit_phase(self._phase_smoother.forward(state.mean))
+                if _angle(turn, state.mean) < LEAST_TURN:
+                    break
                 turns, settled_at = turns + 1, iteration + 1
-                draws = self._without_phase(state, draws)
+                draws = self._turn(turn, state, draws)
             state.noise_std = next_noise
             state.prior = self._learner.learn(state.mean, draws, self._floor(next_noise))
         return state
@@ -180,14 +185,13 @@ class ImageModel:
 
     # -- the parts of an iteration -------------------------------------------------------
 
-    def _without_phase(self, state: Learned, draws: Array) -> Array:
+    def _turn(self, turn: Array, state: Learned, draws: Array) -> Array:
         """Turn complex images until their smooth phase is zero; return the turned draws.
 
         The model stays the same, for any phase is allowed. But a phase that varies makes
         gradients everywhere, and without it the imaginary parts are nearly zero, which the
         prior learns: conjugate symmetry then adds data, as for real images.
         """
-        turn = unit_phase(self._phase_smoother.forward(state.mean))
         self.phase = turn if self.phase is None else self.phase * turn
         self.encoding = self.encoding.turned(turn)
         self._projected = turned_back(self._projected[None, ...], turn)[0, ...]
@@ -288,6 +292,15 @@ def unit_phase(parts: Array) -> Array:
     size = xp.abs(x)
     one = xp.ones_like(size)
     return xp.where(size > 0, x / xp.where(size > 0, size, one), xp.ones_like(x))
+
+
+def _angle(turn: Array, parts: Array) -> float:
+    """Return the root mean square of |turn − 1|, weighted by the power of the images."""
+    xp = backend.namespace(parts)
+    half = parts.shape[0] // 2
+    power = parts[:half, :] ** 2 + parts[half:, :] ** 2
+    squared = xp.sum(power * backend.abs_squared(turn - 1)) / xp.sum(power)
+    return math.sqrt(float(squared))
 
 
 def turned_back(x: Array, turn: Array) -> Array:

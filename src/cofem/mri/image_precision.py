@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -90,7 +91,8 @@ class ImagePrecision:
     def size(self, row: Array) -> float:
         """Return the norm of a row (1, I·P) in the norm of M⁻¹."""
         xp = backend.namespace(row)
-        return float(xp.sum(backend.abs_squared(row) / self.preconditioner[None, :])) ** 0.5
+        squared = xp.sum(backend.abs_squared(row) / self.preconditioner[None, :])
+        return math.sqrt(float(squared))
 
     def solve(
         self, rhs: Array, start: Array | None, rtol: float | np.ndarray, max_steps: int

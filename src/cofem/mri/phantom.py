@@ -101,7 +101,8 @@ def _tissue_fractions(height: int, width: int, fine: int = 4) -> np.ndarray:
         across = v * np.cos(turn) - u * np.sin(turn)
         label[(along / a) ** 2 + (across / b) ** 2 <= 1] = _TISSUES.index(tissue)
     of_each = np.stack([label == index for index in range(len(_TISSUES))]).astype(float)
-    return of_each.reshape(len(_TISSUES), height, fine, width, fine).mean(axis=(2, 4))
+    cells = of_each.reshape(len(_TISSUES), height, fine, width, fine)
+    return np.asarray(cells.mean(axis=(2, 4)))
 
 
 def _smooth_field(
