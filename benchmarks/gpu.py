@@ -166,7 +166,10 @@ def _array_step(operator: DCT, rhs: Any, compile_: Callable[..., Any]) -> Callab
         x, r, rho = kernels.descend(x, r, p, g, step, inverse)
         return x, r, kernels.turn(p, r, torch.where(rho > 0, unit / rho, 0.0), inverse)
 
-    vectors = compile_(vectors, dynamic=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler talks about caches of the array API
+        vectors = compile_(vectors, dynamic=False)
+        vectors(x, r, p, operator.gram(p))
     return lambda: vectors(x, r, p, operator.gram(p))
 
 
@@ -230,8 +233,8 @@ def fits(quick: bool) -> str:
     return (
         "## Whole fits, DCT, 30 iterations and the report with 32 probes, float32\n\n"
         "A third of the samples, 12 % spikes, σ = 0.01. The first fit compiles kernels and "
-        "captures graphs. A wait is a call that stops the host until the device is done, as torch's own "
-        "check sees it; the looks of the solver come on top, one in three steps.\n\n"
+        "captures graphs. A wait is a call that stops the host until the device is done, as "
+        "torch's own check sees it; the looks of the solver come on top, one in three steps.\n\n"
         + table(columns, rows)
     )
 

@@ -42,7 +42,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"  # Okabe and Ito's palette
 
 
 def run(quick: bool) -> Result:
-    seeds = range(3 if quick else 20)
+    seeds = range(3 if quick else 10)
     parts: list[Callable[[range], tuple[list[Table], list[Claim]]]] = [
         joint, identical, groups, coupling, complex_data, nonnegative, evidence_choice,
         evidence_error, piecewise,
@@ -93,19 +93,25 @@ def common_support(seed: int, shared: bool) -> tuple[list[LinearOperator], list[
 
 def joint(seeds: range) -> tuple[list[Table], list[Claim]]:
     rows, claims = [], []
+    twice = range(2 * len(seeds))
     for shared in (False, True):
-        found = np.array([joint_errors(seed, shared) for seed in seeds])
-        middle = np.median(found, axis=0)
+        middle = np.median([joint_errors(seed, shared) for seed in twice], axis=0)
         name = "one for all" if shared else "one for each"
         rows += [[name, L, *middle[i]] for i, L in enumerate(TASKS)]
-        text = f"joint tasks, operators {name}: the error falls with L and beats separate fits"
-        falls = np.all(np.diff(middle[:, 0]) < 0) and np.all(middle[1:, 0] < middle[1:, 1])
-        claims.append(Claim(text, bool(falls), ", ".join(f"{v:.1f} %" for v in middle[:, 0])))
-    columns = ["operators", "tasks", "joint, NRMSE %", "separate, NRMSE %"]
-    return [Table("Joint tasks with a common support", columns, rows)], claims
+        first = middle[:, 2]
+        falls = np.all(np.diff(first) < 0) and np.all(middle[1:, 0] < middle[1:, 1])
+        claims.append(Claim(
+            f"joint tasks, operators {name}: a task's error falls with the number of tasks beside "
+            "it, and joint fits beat separate ones", bool(falls),
+            ", ".join(f"{value:.1f} %" for value in first),
+        ))  # fmt: skip
+    columns = ["operators", "tasks", "joint, NRMSE %", "separate, NRMSE %", "joint, first task"]
+    title = f"Joint tasks with a common support ({len(twice)} problems)"
+    return [Table(title, columns, rows)], claims
 
 
-def joint_errors(seed: int, shared: bool) -> list[tuple[float, float]]:
+def joint_errors(seed: int, shared: bool) -> list[tuple[float, float, float]]:
+    """Return, for every L, the errors of joint and separate fits, and of the first task's."""
     phis, ys, z = common_support(seed, shared)
     alone = [fitted(p, y, 0.02).mean for p, y in zip(phis, ys, strict=True)]
     together = [fitted(phis[:L], ys[:L], 0.02).mean for L in TASKS]
@@ -113,7 +119,10 @@ def joint_errors(seed: int, shared: bool) -> list[tuple[float, float]]:
     def average(means: Any) -> float:
         return float(np.mean([error(mean, x) for mean, x in zip(means, z, strict=False)]))
 
-    return [(average(means), average(alone[: len(means)])) for means in together]
+    return [
+        (average(means), average(alone[: len(means)]), error(means[0], z[0]))
+        for means in together
+    ]
 
 
 def identical(seeds: range) -> tuple[list[Table], list[Claim]]:
@@ -375,8 +384,11 @@ def evidence_error(seeds: range) -> tuple[list[Table], list[Claim]]:
     every = np.concatenate([np.array(pairs)[:, 0] for pairs in scores.values()])
     columns = ["dictionary", "problems", "mean score", "std of scores", "largest", "stated error"]
     return [Table("Error of the log evidence over its stated error", columns, rows)], [
-        within(int(np.sum(np.abs(every) < 3)), len(every),
-               "the evidence is within 3 standard errors of Cholesky's"),
+        # 32 probes: Student's t with 31 degrees of freedom has 0.5 % beyond three.
+        Claim("the evidence is within 3 standard errors of Cholesky's, but for 2.5 % at most",
+              bool(np.mean(np.abs(every) < 3) >= 0.975),
+              f"{np.sum(np.abs(every) < 3)} of {len(every)}; standard deviation of the scores "
+              f"{np.std(every):.2f}"),
     ]  # fmt: skip
 
 
@@ -412,7 +424,7 @@ def piecewise(seeds: range) -> tuple[list[Table], list[Claim]]:
         y = blur.forward(x) + 0.05 * rng.normal(size=200)
         post = fitted(blur, y, 0.05, sparsifier=jumps)
         blurred.append([error(fitted(blur, y, 0.05), x), error(post, x), coverage(post, x)])
-    rows = [["denoising", *median(noisy)], ["deblurring", *median(blurred)]]
+    rows: list[list[Any]] = [["denoising", *median(noisy)], ["deblurring", *median(blurred)]]
     gradients = stack([FiniteDifference((16, 16), axis) for axis in (0, 1)])
     counts = []
     for name, sigma in (("denoising", 0.2), ("denoising", 0.5), ("128 projections", 0.05)):
@@ -493,7 +505,8 @@ def draw_joint(axes: Any) -> None:
         ax.imshow(mean, cmap="RdBu_r", vmin=-2, vmax=2, aspect="auto", interpolation="nearest")
         ax.plot(names["support"], np.full(16, -0.8), "v", color="black", ms=4, clip_on=False)
         ax.set_ylim(7.5, -0.5)
-        ax.set(title=f"{title} (triangles: support)", xlabel="coordinate", ylabel="task")
+        ax.set_title(f"{title} (triangles: support)", pad=14)
+        ax.set(xlabel="coordinate", ylabel="task")
 
 
 def draw_groups(axes: Any) -> None:
@@ -629,7 +642,7 @@ FIGURES: dict[str, tuple[tuple[float, float], tuple[int, int], Callable[[Any], N
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Measure the models, or draw them.")
-    parser.add_argument("--quick", action="store_true", help="three problems instead of 20")
+    parser.add_argument("--quick", action="store_true", help="three problems instead of ten")
     parser.add_argument("--figures", type=Path, metavar="FOLDER", help="draw the page's figures")
     asked = parser.parse_args()
     warnings.simplefilter("ignore", cofem.ConvergenceWarning)

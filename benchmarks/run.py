@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
-         "banded", "distributed")
+         "banded", "distributed",
+         "sklearn_ard")
 HERE = Path(__file__).resolve().parent
 
 

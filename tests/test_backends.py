@@ -1,9 +1,9 @@
 """One table of methods, operators and array libraries: the caller's own arrays come back."""
 
+import importlib.util
 from dataclasses import dataclass
 from typing import Any
 
-import array_api_strict
 import numpy as np
 import pytest
 
@@ -11,23 +11,56 @@ import cofem
 from cofem import backend, simulate
 from cofem.operators import DCT, Convolution, Dense, Fourier
 
-torch = pytest.importorskip("torch")
-
 D, BETA = 96, 1e3
 
 
-def readonly(x):
+def to_readonly(x):
     x = np.array(x)
     x.flags.writeable = False
     return x
 
 
+def to_torch(x):
+    import torch
+
+    return torch.asarray(np.array(x))
+
+
+def to_strict(x):
+    import array_api_strict
+
+    return array_api_strict.asarray(np.array(x))
+
+
+def to_jax(x):
+    import jax
+
+    jax.config.update("jax_enable_x64", True)  # otherwise JAX has no double precision
+    return jax.numpy.asarray(np.array(x))
+
+
 CONVERT: dict[str, Any] = {
     "numpy": np.array,
-    "readonly": readonly,
-    "torch": lambda x: torch.asarray(np.array(x)),
-    "strict": lambda x: array_api_strict.asarray(np.array(x)),
+    "readonly": to_readonly,
+    "torch": to_torch,
+    "strict": to_strict,
+    "jax": to_jax,
 }
+PACKAGES = {"torch": "torch", "strict": "array_api_strict", "jax": "jax"}
+
+
+def libraries(*names):
+    """Parameters for pytest; what is not installed is skipped by name."""
+    missing = [
+        name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None
+    ]
+    return [
+        pytest.param(
+            name,
+            marks=pytest.mark.skipif(name in missing, reason=f"{name} is not installed"),
+        )
+        for name in names
+    ]
 
 
 @dataclass(frozen=True)
@@ -71,7 +104,8 @@ def fit(case, method, **options):
 
 METHODS = ["em", "woodbury", "cofem"]
 OPERATORS = ["dense", "dct", "convolution", "fourier"]
-OTHERS = ["readonly", "torch", "strict"]
+OTHERS = libraries("readonly", "torch", "strict", "jax")
+EVERY = libraries(*CONVERT)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -104,7 +138,7 @@ def test_answers_agree_and_come_in_the_callers_library(method, operator, library
     np.testing.assert_array_equal(backend.to_numpy(case.y), before)
 
 
-@pytest.mark.parametrize("library", list(CONVERT))
+@pytest.mark.parametrize("library", EVERY)
 @pytest.mark.parametrize("operator", ["dense", "dct", "fourier"])
 def test_what_the_posterior_offers_stays_in_the_library(library, operator):
     case, reference = make(operator, library, "float64"), make(operator, "numpy", "float64")
@@ -130,7 +164,7 @@ def test_what_the_posterior_offers_stays_in_the_library(library, operator):
     assert post.log_evidence == pytest.approx(numpy_post.log_evidence, rel=1e-9)
 
 
-@pytest.mark.parametrize("library", list(CONVERT))
+@pytest.mark.parametrize("library", EVERY)
 @pytest.mark.parametrize("method", METHODS)
 def test_nonnegative_groups_and_tasks_in_every_library(library, method):
     case, reference = make("dense", library, "float64"), make("dense", "numpy", "float64")
@@ -155,7 +189,7 @@ def test_nonnegative_groups_and_tasks_in_every_library(library, method):
     assert tuple(joint.mean.shape) == (2, D)
 
 
-@pytest.mark.parametrize("library", list(CONVERT))
+@pytest.mark.parametrize("library", EVERY)
 def test_posterior_takes_precisions_of_the_library(library):
     case = make("dense", library, "float64")
     alpha = np.geomspace(0.1, 1e4, D)
@@ -165,7 +199,8 @@ def test_posterior_takes_precisions_of_the_library(library):
         np.testing.assert_array_equal(backend.to_numpy(post.precision), alpha)
 
 
-@pytest.mark.parametrize(("first", "second"), [("numpy", "torch"), ("torch", "strict")])
+@pytest.mark.parametrize("first", libraries("numpy", "strict"))
+@pytest.mark.parametrize("second", libraries("torch", "jax"))
 def test_two_libraries_are_refused(first, second):
     mixed = Case(make("dense", first, "float64").phi, make("dense", second, "float64").y, None)
     with pytest.raises(TypeError, match=r"phi.*y|y.*phi"):

@@ -93,7 +93,11 @@ def test_the_kernels_do_what_plain_torch_does(steps, kind, dtype, n_rows):
     np.testing.assert_array_equal(plain.status, fused.status)
     allowed = (1e-3 if single else 1e-7) * abs(plain.x).max()
     assert abs(plain.x - fused.x).max() <= allowed
-    np.testing.assert_allclose(fused.residual, plain.residual, rtol=0.05, atol=1e-12)
+    same = plain.steps == fused.steps  # rounding may tip one over its tolerance
+    assert same.sum() >= n_rows - 2
+    np.testing.assert_allclose(
+        fused.residual[same], plain.residual[same], rtol=0.05, atol=1e-6 if single else 1e-12
+    )
     for (a, b), (c, e) in zip(plain.coefficients, fused.coefficients, strict=True):
         few = min(len(a), len(c), 4)
         close = {"rtol": 1e-4 if single else 1e-9}
@@ -102,6 +106,16 @@ def test_the_kernels_do_what_plain_torch_does(steps, kind, dtype, n_rows):
     # Replayed as a graph, and anew: the same bits.
     assert torch.equal(fused.x, found["fused again"].x)
     assert torch.equal(fused.x, found["graph"].x)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [1, 1000, 200_003])
+def test_sums_of_the_field(dtype, n):
+    random = np.random.default_rng(0)
+    alpha, theta = (10 ** random.uniform(-3, 9, n).astype(dtype), random.random(n).astype(dtype))
+    ours = backend.field_sums(alpha, theta, 7.5)
+    theirs = backend.field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5 if dtype == "float32" else 1e-12)
 
 
 @pytest.mark.parametrize("D", [2**12, 2**15])

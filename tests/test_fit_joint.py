@@ -32,7 +32,7 @@ def fit(phi, y, method="auto", **options):
 
 
 def test_the_error_falls_with_the_number_of_tasks():
-    # Medians of five problems. Of 20 other seeds in fours none had another order.
+    # Medians of five problems. With four tasks the support is found: eight can only equal it.
     errors = {}
     for tasks in (1, 2, 4, 8):
         errors[tasks] = np.median([
@@ -45,13 +45,11 @@ def test_the_error_falls_with_the_number_of_tasks():
 
 @pytest.mark.parametrize("method", ["cofem", "em", "woodbury", "sequential"])
 def test_joint_beats_separate_fits(method):
-    better = 0
-    for seed in range(3):
-        phis, ys, z = common_support(seed, 8)
-        joint = fit(phis, ys, method)
-        alone = np.stack([fit(p, y, method).mean for p, y in zip(phis, ys, strict=True)])
-        better += simulate.nrmse(joint.mean, z) < 0.8 * simulate.nrmse(alone, z)
-    assert better == 3
+    for seed in range(2):
+        phis, ys, z = common_support(seed, 4)
+        joint = fit(phis, ys, method, max_iter=20)
+        alone = [fit(p, y, method, max_iter=20).mean for p, y in zip(phis, ys, strict=True)]
+        assert simulate.nrmse(joint.mean, z) < 0.8 * simulate.nrmse(np.stack(alone), z)
 
 
 def test_joint_banded_traces_find_common_events():
@@ -126,12 +124,16 @@ def test_tasks_that_share_a_covariance_share_the_probes():
 @pytest.mark.parametrize("seed", range(3))
 def test_every_further_task_costs_its_mean_alone(seed):
     (phi,), (y,), _ = common_support(seed, 1)
-    cost = [fit(phi, np.stack([y] * n), "cofem").history["products"][-1] for n in (1, 2, 3, 6)]
+    cost = [
+        fit(phi, np.stack([y] * n), "cofem", max_iter=10).history["products"][-1]
+        for n in (1, 2, 3, 6)
+    ]
     mean = cost[1] - cost[0]
     assert cost[2] == cost[0] + 2 * mean
     assert cost[3] == cost[0] + 5 * mean
     separate = [
-        fit([Dense(phi.to_dense()) for _ in range(n)], [y] * n, "cofem").history["products"][-1]
+        fit([Dense(phi.to_dense()) for _ in range(n)], [y] * n, "cofem", max_iter=10)
+        .history["products"][-1]
         for n in (1, 6)
     ]
     assert cost[3] < 0.7 * separate[1]
@@ -165,7 +167,8 @@ def test_complex_and_real_tasks_go_together(method):
     other, data = phi + 1j * random.normal(size=(15, 24)), y + 1j * random.normal(size=15)
     mixed = fit([phi, other], [y, data], method, noise_precision=10.0, max_iter=5)
     whole = fit([phi + 0j, other], [y + 0j, data], method, noise_precision=10.0, max_iter=5)
-    np.testing.assert_allclose(mixed.mean, whole.mean, rtol=0, atol=1e-9)
+    off = np.abs(mixed.mean - whole.mean).max()
+    assert off < (1e-6 if method == "cofem" else 1e-9)  # the mean's systems are solved to 1e-6
 
 
 # -- what is refused -------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Any
 from cofem import operators
 from cofem.fitting import ConvergenceWarning, fit, posterior
 from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
-from cofem.many import fit_many
+from cofem.many import ManyPosteriors, fit_many
 from cofem.posterior import Posterior
 from cofem.storage import load
 
@@ -26,6 +26,7 @@ __all__ = [
     "Banded",
     "CoFEM",
     "ConvergenceWarning",
+    "ManyPosteriors",
     "Posterior",
     "Sequential",
     "Woodbury",

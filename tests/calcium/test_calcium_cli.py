@@ -117,7 +117,8 @@ def test_a_suite2p_folder(tmp_path, monkeypatch):
     assert np.all(spks[[1, 3]] == 0)
     assert np.all(spks[[0, 2, 4]].max(axis=1) > 0)
     assert load_deconvolution("out/out.npz").framerate == 30.0
-    run("plane0", "-o", "out/all.npz", "--jobs", 1, "--all-rois")
+    assert_refused(run("plane0", "-o", "out/all.npz", "--jobs", 1, "--all-rois"), "overwritten")
+    assert run("plane0", "-o", "out/out.npz", "--jobs", 1, "--all-rois").exit_code == 0
     assert np.all(np.load("out/spks.npy").max(axis=1) > 0)
 
 

@@ -10,6 +10,8 @@ import scipy.signal
 
 from cofem.calcium.em import RELAXATION, fit_trace, rectified_row
 from cofem.calcium.kernel import kernel_from_times
+from cofem.calcium.simulation import simulate
+from cofem.calcium.traces import log_response, white_noise
 from cofem.inference.rectified import rectified_second_moment
 from cofem.linalg import banded
 
@@ -127,12 +129,12 @@ def test_a_double_pole_has_a_kernel():
     assert kernel.peak == pytest.approx(response(kernel, 600).max(), rel=1e-5)
 
 
-def test_a_fit_that_swings_falls_back_to_plain_em():
-    """Large, dense events under a kernel with rise, where over-relaxed steps cycle."""
-    rng = np.random.default_rng(3)
-    kernel = kernel_from_times(0.27, 0.047, 30.0)
-    for _ in range(20):
-        z = np.where(rng.uniform(size=1500) < 0.05, rng.exponential(4.0, size=1500), 0.0)
-        y = scipy.signal.lfilter([1.0], [1.0, *-kernel.coefficients], z)
-        found = fit_trace(kernel, y + rng.standard_normal(1500), np.ones(1500), max_iter=100)
-        assert found.change <= 1e-2
+@pytest.mark.parametrize("seed", range(160, 164))
+def test_a_fit_that_swings_falls_back_to_plain_em(seed):
+    """Nearly without noise, over-relaxed steps alone would cycle for ever."""
+    kernel = kernel_from_times(0.267, 0.0473, 30.0)
+    dff = 100 * simulate(n_cells=2, n_frames=1694, noise_std=0.01, seed=seed)[0]
+    for row in dff:
+        x = log_response(row - np.median(row))
+        y = x / white_noise(x, 30.0)
+        assert fit_trace(kernel, y, np.ones(len(y)), max_iter=200).change <= 1e-2

@@ -59,11 +59,15 @@ def test_the_figure_is_made_and_continued(folder, tmp_path, monkeypatch):
     assert len(calls) == 3
 
 
-def test_cofem_and_the_exact_step_agree_on_a_short_trace(folder):
-    recording = load_recordings(folder)[0]
-    short = recording.dff[:900]
-    a, b = paper_setting(short, 60.0), exact_setting(short, 60.0)
-    assert np.corrcoef(a, b)[0, 1] > 0.99
+@pytest.mark.slow
+def test_cofem_and_the_exact_step_keep_the_same_frames(folder):
+    """All but a few: 20 probes leave variances, and so P(z = 0), some 20 % uncertain."""
+    both = either = 0
+    for recording in load_recordings(folder):
+        short = recording.dff[:900]
+        a, b = paper_setting(short, 60.0) > 0, exact_setting(short, 60.0) > 0
+        both, either = both + np.sum(a & b), either + np.sum(a | b)
+    assert both / either > 0.85
 
 
 def test_the_page_runs_and_its_pictures_are_there():

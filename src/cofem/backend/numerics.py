@@ -6,6 +6,7 @@ import array_api_compat as compat
 import numpy as np
 
 from cofem.backend.arrays import Array, device_of, from_numpy, is_numpy, namespace, to_numpy
+from cofem.backend.batches import has_engine
 
 
 def group_means(x: Array, labels: np.ndarray, sizes: np.ndarray) -> Array:
@@ -57,3 +58,24 @@ def erfcx(x: Array) -> Array:
 
         return torch.special.erfcx(x)
     return from_numpy(scipy.special.erfcx(to_numpy(x)), x)
+
+
+def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
+    """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): what a trace and its slope need.
+
+    In double precision, and with one transfer from a device.
+
+    Examples
+    --------
+    >>> field_sums(np.array([1.0, 3.0]), np.ones(2), 1.0)
+    (1.25, 0.4375)
+    """
+    if has_engine(alpha):
+        from cofem.backend._torch import sums
+
+        return sums.field_sums(alpha, theta, c)
+    xp = namespace(alpha)
+    h = alpha / (alpha + c * theta)
+    pair = xp.stack([xp.sum(h, dtype=xp.float64), xp.sum(h * (1 - h), dtype=xp.float64)])
+    total, spread = to_numpy(pair)
+    return float(total), float(spread)

@@ -115,9 +115,10 @@ def check_outputs(source: Path, output: Path, spks: Path, figure: Path | None) -
         raise ValueError(f"output: {output} does not end in .npz")
     check_writable(output, "output")
     check_writable(spks, "output")
-    if source.is_dir() and spks.exists() and spks.parent.samefile(source):
+    if spks.exists() and not output.exists():
         raise ValueError(
-            f"output: {spks} is suite2p's own and would be overwritten; choose another folder"
+            f"output: {spks} is not from an earlier run with {output.name} and would be "
+            "overwritten; choose another folder"
         )
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
@@ -130,6 +131,8 @@ def read_traces(
 ) -> tuple[np.ndarray, float, tuple[np.ndarray, int] | None]:
     """Return dF/F (n_cells, n_frames), frames per second, and suite2p's rows if it is one."""
     rows = None
+    if not source.exists():
+        raise FileNotFoundError(f"dff: {source} does not exist")
     if source.is_dir():
         from cofem.calcium.suite2p import read_suite2p
 
@@ -149,8 +152,6 @@ def read_traces(
 
 def read_csv(path: Path) -> np.ndarray:
     """Read numbers separated by commas, a cell per row; an empty field is a missing frame."""
-    if not path.is_file():
-        raise FileNotFoundError(f"dff: {path} does not exist")
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
         rows = [[float(item or "nan") for item in line.split(",")] for line in lines if line]

@@ -39,15 +39,16 @@ LEAST_STEP, LARGEST_STEP, HIGHEST = 0.5, 10.0, 110.0
 MAX_STEPS = 200
 # The first branch leaves after so many steps, others at this distance; not before the
 # climb has come within a factor of what the last branch found.
-FIRST_BRANCH, BETWEEN_BRANCHES, FAR_BELOW = 7, 3.0, 10.0
+FIRST_BRANCH, BETWEEN_BRANCHES, FAR_BELOW = 7, 3.0, 3.0
 # κ. A coordinate stays if it stands √(1 + 2κ + 2√(κ(1+κ))) = 3.4 deviations above the
 # noise: six empty ones in ten thousand do.
 PRUNING = 2.5
 # Iterations of a branch, the most β moves in one, and when it has settled; decibels.
 BRANCH_ITERATIONS, BRANCH_STEP, SETTLED = 10, 3.0, 0.1
-# The price of saying which coordinates: 2 log C(D, k) would name one support exactly,
-# but its neighbours explain the data nearly as well. Between 1 and 2; measured.
-SUPPORT_PRICE = 1.5
+# The price of saying which coordinates, in units of log C(D, k). 2 would name the support
+# exactly, though its neighbours explain the data nearly as well: weak signal is called
+# noise. At 1.5 fitting coordinates to noise alone costs nothing.
+SUPPORT_PRICE = 5 / 3
 # Differences of description lengths are known to about √N.
 FORGOTTEN = 3.0
 # A climb past twice the branches' β, which no longer change, has nothing to find.
@@ -171,7 +172,7 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
     lowest = n_data / energy
     model = model.with_noise([lowest] * len(model.tasks))
     climber = _Walker(model, make(model), lowest, alpha)
-    branches: list[Branch] = []
+    branches = [_all_noise(climber, energy, n_data)]
     products, beta = 0, lowest
     for count in range(1, MAX_STEPS + 1):
         climber.step(beta)
@@ -198,8 +199,6 @@ def _climb(walker: _Walker, beta: float, n_data: int) -> float:
 
 
 def _branch_is_due(branches: list[Branch], beta: float) -> bool:
-    if not branches:
-        return True
     last = branches[-1]
     far = last.noise_precision > FAR_BELOW * beta
     return not far and _decibels(beta / last.left_at) >= BETWEEN_BRANCHES
@@ -207,12 +206,8 @@ def _branch_is_due(branches: list[Branch], beta: float) -> bool:
 
 def _branch(walker: _Walker, beta: float, energy: float, n_data: int) -> Branch:
     """Prune, with β from the residual at every iteration, until β settles."""
-    model, left_at = walker.model, beta
-    reals = 2 if backend.is_complex(model.like) else 1
-    groups = model.n_precisions if model.tie.labels is None else len(model.tie.sizes)
-    # Unknowns per precision; with groups of several sizes, on average.
-    per_coordinate = len(model.tasks) * reals * model.n_precisions / groups
-    pruning = PRUNING / per_coordinate
+    start = _all_noise(walker, energy, n_data)
+    left_at, pruning = beta, PRUNING / start.per_coordinate
     walker.alpha = (1 + pruning) * walker.alpha
     settled = 0
     for _ in range(BRANCH_ITERATIONS):
@@ -224,22 +219,38 @@ def _branch(walker: _Walker, beta: float, energy: float, n_data: int) -> Branch:
         settled = settled + 1 if abs(move) < SETTLED else 0
         if settled == 2:
             break
-    return Branch(
+    freedom = start.n_data / n_data * walker.freedom
+    return replace(
+        start,
         left_at=left_at,
         noise_precision=beta,
         residual=walker.residual,
+        freedom=freedom,
+    )
+
+
+def _all_noise(walker: _Walker, energy: float, n_data: int) -> Branch:
+    """Return the branch with no coordinate at all."""
+    model = walker.model
+    reals = 2 if backend.is_complex(model.like) else 1
+    groups = model.n_precisions if model.tie.labels is None else len(model.tie.sizes)
+    return Branch(
+        left_at=n_data / energy,
+        noise_precision=n_data / energy,
+        residual=energy,
         energy=energy,
-        freedom=reals * walker.freedom,
+        freedom=0.0,
         n_data=reals * n_data,
         coordinates=groups,
-        per_coordinate=per_coordinate,
+        # With groups of several sizes, on average.
+        per_coordinate=len(model.tasks) * reals * model.n_precisions / groups,
     )
 
 
 def _past_the_noise(branches: list[Branch]) -> bool:
     """Whether later branches would change nothing."""
-    if len(branches) < 2:
-        return False
+    if len(branches) < 3:
+        return False  # one is "all noise"
     last, before = branches[-1], branches[-2]
     best = min(b.description_length for b in branches)
     if last.description_length - best > FORGOTTEN * math.sqrt(last.n_data):

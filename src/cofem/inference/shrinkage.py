@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.linalg.kernels import field_sums
 
 
 class Shrunk(NamedTuple):
@@ -42,15 +43,12 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float)
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
     array([0.5 , 0.75])
     """
-    xp = backend.namespace(alpha)
     low, high, t = -45.0, 0.0, 0.0  # t = log(c/β): from nothing to β
     if trace >= alpha.shape[0]:
         t = low
     for _ in range(0 if t == low else 60):
-        field = alpha / (alpha + (noise_precision * math.exp(t)) * theta)
-        # One transfer for both: on a GPU each waits for all that was queued.
-        sums = backend.to_numpy(xp.stack([xp.sum(field), xp.sum(field * (1 - field))]))
-        excess, slope = float(sums[0]) - trace, float(sums[1])
+        total, slope = _field_sums(alpha, theta, noise_precision * math.exp(t))
+        excess = total - trace
         if t == 0.0 and excess >= 0:
             break
         low, high = (t, high) if excess > 0 else (low, t)
@@ -62,6 +60,18 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float)
         if moved <= 1e-6:
             break
     return alpha / (alpha + (noise_precision * math.exp(t)) * theta)
+
+
+def _field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
+    """Return Σ h and Σ h(1 − h), which is −dΣh/d log c."""
+    if backend.is_numpy(alpha):
+        total, slope = field_sums(alpha, theta, c)
+        return float(total), float(slope)
+    xp = backend.namespace(alpha)
+    field = alpha / (alpha + c * theta)
+    # One transfer for both: on a GPU each waits for all that was queued.
+    sums = backend.to_numpy(xp.stack([xp.sum(field), xp.sum(field * (1 - field))]))
+    return float(sums[0]), float(sums[1])
 
 
 def shrink(

@@ -49,8 +49,8 @@ def solve(
         Right-hand sides, one a row. A row of zeros is solved at once.
     preconditioner : array (D,), optional
         The diagonal of M, positive. None: M = I.
-    start : array (Q, D), optional
-        Where to start; zero by default.
+    start : array (S, D), S ≤ Q, optional
+        Where the first S systems start; the others start at zero.
     rtol : float or array (Q,)
         Stop a system when ‖r‖ ≤ rtol ‖b‖, both in the norm of M⁻¹.
     balance : float or array (Q,)
@@ -93,20 +93,20 @@ def solve(
         inverse = 1 / preconditioner
     # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
     # relative to each other.
-    inverse, rhs = inverse * matrix.scale, rhs / matrix.scale
+    scale, inverse = matrix.scale, inverse * matrix.scale
     matrix = matrix.with_unit_scale()
-    if start is not None:
-        # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
-        start = xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))
     if not backend.is_numpy(rhs):
+        rhs = rhs / scale
         return solve_masked(
-            matrix, rhs, inverse, start, tolerance, balances, max_steps, joint, keep_coefficients
-        )
+            matrix, rhs, inverse, _whole(start, rhs), tolerance, balances, max_steps, joint,
+            keep_coefficients,
+        )  # fmt: skip
+    x = np.empty_like(rhs)
 
     def block(rows: slice) -> CGResult:
-        return BlockSolver(
+        found = BlockSolver(
             matrix,
-            rhs[rows],
+            rhs[rows] / scale,
             inverse,
             start=None if start is None else start[rows],
             rtol=tolerance[rows],
@@ -114,6 +114,8 @@ def solve(
             joint=joint,
             keep_coefficients=keep_coefficients,
         ).run(max_steps)
+        x[rows] = found.x  # here, where threads share the work
+        return found
 
     height = n_rows
     if matrix.splits_rows and not joint:
@@ -123,14 +125,25 @@ def solve(
     blocks = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
     threads = min(backend.n_threads(), len(blocks))
     if threads == 1:
-        return _joined([block(rows) for rows in blocks])
+        return _joined(x, [block(rows) for rows in blocks])
     with ThreadPoolExecutor(threads) as pool:
-        return _joined(list(pool.map(block, blocks)))
+        return _joined(x, list(pool.map(block, blocks)))
 
 
-def _joined(parts: list[CGResult]) -> CGResult:
+def _whole(start: Array | None, rhs: Array) -> Array | None:
+    """Return a start for every system; those that have none, or a zero rhs, start at zero."""
+    if start is None:
+        return None
+    xp = backend.namespace(rhs)
+    missing = rhs.shape[0] - start.shape[0]
+    if missing:
+        start = xp.concat([start, xp.zeros_like(rhs[:missing, :])])
+    return xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))
+
+
+def _joined(x: np.ndarray, parts: list[CGResult]) -> CGResult:
     return CGResult(
-        x=np.concatenate([p.x for p in parts]),
+        x=x,
         steps=np.concatenate([p.steps for p in parts]),
         residual=np.concatenate([p.residual for p in parts]),
         status=np.concatenate([p.status for p in parts]),

@@ -40,7 +40,11 @@ class BlockSolver:
         self.best_true = np.full(n_rows, np.inf)
         # The systems that still run: their rows, and their own arrays.
         self.active = np.arange(n_rows)
-        self.solution = np.zeros_like(rhs) if start is None else start.astype(rhs.dtype)
+        self.solution = np.zeros_like(rhs)
+        if start is not None and len(start):
+            # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
+            wanted = np.flatnonzero(self.scale[: len(start)] > 0)
+            self.solution[wanted] = start[wanted]
         self.x = self.solution
         self.r = rhs.copy()
         started = np.any(self.x, axis=1)  # a start at zero needs no product

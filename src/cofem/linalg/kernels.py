@@ -116,6 +116,34 @@ def advance(
     return curved, rho_new
 
 
+@compiled(**_OPTIONS)
+def probe_sums(
+    p: np.ndarray, x: np.ndarray, scaling: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_q Re(p̄_q∘x_q)∘scaling and the sum of its squares, each (D,), in one pass."""
+    n = p.shape[1]
+    total, squares = np.zeros(n), np.zeros(n)
+    for first in range(0, n, 2048):  # a tile's sums stay in the cache
+        last = min(first + 2048, n)
+        for q in range(p.shape[0]):
+            for j in range(first, last):
+                one = _dot(p[q, j], x[q, j]) * scaling[j]
+                total[j] += one
+                squares[j] += one * one
+    return total, squares
+
+
+@compiled(**_OPTIONS)
+def field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, float]:
+    """Σ h and Σ h(1 − h) of h = α/(α + cθ), in one pass."""
+    total = slope = 0.0
+    for j in range(alpha.shape[0]):
+        h = alpha[j] / (alpha[j] + c * theta[j])
+        total += h
+        slope += h * (1 - h)
+    return total, slope
+
+
 class ArrayKernels:
     """The same updates in the array API standard: new arrays, any library."""
 

@@ -10,6 +10,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.linalg.cg_result import CGResult, Coefficients
+from cofem.linalg.kernels import probe_sums
 
 
 class ProbeSums:
@@ -26,14 +27,21 @@ class ProbeSums:
         self._modulus_one = modulus_one
         self._sums: list[Array] = []
 
-    def add(self, p: Array, one: Array) -> None:
-        """Add probes p (K, D) and their estimates p̄∘x (K, D)."""
-        xp = backend.namespace(one)
+    def add(self, p: Array, x: Array, scaling: Array) -> None:
+        """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
+        xp = backend.namespace(x)
+        if self._modulus_one and backend.is_numpy(x):
+            compiled = probe_sums(np.ascontiguousarray(p), np.ascontiguousarray(x), scaling)
+            self._add([total.astype(scaling.dtype, copy=False) for total in compiled])
+            return
+        one = backend.real(backend.conj(p) * x) * scaling
         terms = [one, one * one]
         if not self._modulus_one:
             size = backend.abs_squared(p)
             terms += [size, one * size, size * size]
-        new = [xp.sum(term, axis=0) for term in terms]
+        self._add([xp.sum(term, axis=0) for term in terms])
+
+    def _add(self, new: list[Array]) -> None:
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
     def share(self, group: Group, beside: Array | None) -> Array | None:

@@ -168,7 +168,7 @@ def estimate_diagonal(
         if n_first:
             beside = _in_place(found.x[:skip, :], mine[:skip], n_extra)
         x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
-        sums.add(p, backend.real(backend.conj(p) * x) * scaling)
+        sums.add(p, x, scaling)
         told.append(Solved.of(found, skip))
     beside = sums.share(group, beside)
     everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
@@ -215,7 +215,7 @@ class _Batch:
 
         return _Batch(
             self.rhs[rows, :],
-            None if self.start is None else self.start[rows, :],
+            None if self.start is None else self.start[rows[rows < self.start.shape[0]], :],
             taken(self.rtol),
             taken(self.balance),
         )
@@ -229,17 +229,20 @@ def _with_extra(
     rtol: float,
 ) -> _Batch:
     """Put the extra systems first: they are the longest, so a thread begins with them."""
-    rhs = p * scaling if image is None else image.adjoint(p * scaling)
     if extra is None:
-        return _Batch(rhs, None, rtol)
-    xp = backend.namespace(rhs)
-    n_extra, n_probes = extra.rhs.shape[0], rhs.shape[0]
-    start = None
-    if extra.start is not None:
-        start = xp.concat([extra.start, xp.zeros_like(rhs)])
+        return _Batch(p * scaling if image is None else image.adjoint(p * scaling), None, rtol)
+    xp = backend.namespace(p)
+    n_extra, n_probes = extra.rhs.shape[0], p.shape[0]
+    if image is None and backend.is_numpy(p):  # no array but the one that is wanted
+        rhs = np.empty((n_extra + n_probes, p.shape[1]), dtype=extra.rhs.dtype)
+        rhs[:n_extra] = extra.rhs
+        np.multiply(p, scaling, out=rhs[n_extra:])
+    else:
+        probed = p * scaling if image is None else image.adjoint(p * scaling)
+        rhs = xp.concat([extra.rhs, probed])
     tolerance = np.concatenate([np.full(n_extra, extra.rtol), np.full(n_probes, rtol)])
     balance = np.concatenate([np.full(n_extra, extra.balance), np.zeros(n_probes)])
-    return _Batch(xp.concat([extra.rhs, rhs]), start, tolerance, balance)
+    return _Batch(rhs, extra.start, tolerance, balance)
 
 
 def _block_seed(seed: int, index: int) -> int:

@@ -91,14 +91,15 @@ class Edges:
     def diagonal(self, tensor: Array) -> Array:
         """Return the diagonal of Rᵀ T R, shape (I, P)."""
         xp = backend.namespace(tensor)
-        diagonal = xp.linalg.diagonal(tensor)  # (P, n)
+        long = [axis for axis in range(self.n_axes) if self.shape[axis] > 1]
+        five = xp.reshape(tensor, (-1, self.n_axes, self.n_images, self.n_axes, self.n_images))
         total: Array = 0.0
-        for axis in range(self.n_axes):
-            if self.shape[axis] == 1:
-                continue
-            first = axis * self.n_images
-            part = xp.matrix_transpose(diagonal[:, first : first + self.n_images])
-            total = total + part + self._shift(part, axis, -1)
+        for axis in long:
+            own = xp.linalg.diagonal(five[:, axis, :, axis, :]).T  # (I, P)
+            total = total + own + self._shift(own, axis, -1)
+            for other in long:
+                if other != axis:  # a pixel is the end of all of its differences
+                    total = total + xp.linalg.diagonal(five[:, axis, :, other, :]).T
         return total
 
     def _sum_back(self, g: Array) -> Array:

@@ -48,7 +48,7 @@ def reconstruct_by_gradients(
     history: dict[str, list[Any]] = {name: [] for name in HISTORY}
     posteriors = []
     for axis in range(len(data.shape)):
-        record = _recorder(history, noise, callback, max_iter or 100)
+        record = _recorder(history, noise, callback, max_iter or 30)
         posteriors.append(
             _fit_direction(data, fusion, axis, real, noise, method, max_iter, tol, seed, record)
         )
@@ -101,7 +101,7 @@ def _fit_direction(
             noise_precision=1 / level,
             method=CoFEM() if method is None else method,
             real=real,
-            max_iter=100 if max_iter is None else max_iter,
+            max_iter=30 if max_iter is None else max_iter,
             tol=1e-3 if tol is None else tol,
             seed=seed,
             callback=record,

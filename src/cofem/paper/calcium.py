@@ -169,7 +169,7 @@ def draw(path: Path, recordings: Sequence[Recording], means: Mapping[str, np.nda
 
 
 def _draw_trace(ax: Any, recording: Recording) -> None:
-    n = int(SHOWN_SECONDS * recording.framerate)
+    n = min(int(SHOWN_SECONDS * recording.framerate), len(recording.dff))
     counts = np.convolve(recording.spikes, np.ones(n), mode="valid")
     start = int(np.argmax(counts))
     t = np.arange(start, start + n) / recording.framerate

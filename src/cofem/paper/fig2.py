@@ -31,6 +31,8 @@ NOTES = (
     "AMP multiplies through the operator here, two products a step, as all methods do that can. "
     "The paper counts O(DN) for a step, that of a stored matrix; with a transform it is D log D.",
     "AMP's time on the convolution is the time until it noticed that it diverges.",
+    "On the convolution N = D and the noise is small: α = 1 gives an NRMSE below 2 % in the first "
+    "iteration, before anything is learned, so (f) says little about learning.",
 )
 
 
@@ -54,7 +56,7 @@ PANELS = {
     "a": Panel("(a) Gaussian", "gaussian", 0.06, LOW, (9, 11), EM_BASED, False),
     "b": Panel("(b) DCT", "dct", 0.12, LOW, (9, 11, 13, 15), EM_BASED, False),
     "c": Panel("(c) convolution", "convolution", 0.2, LOW, (9, 11, 13, 15), EM_BASED, False),
-    "d": Panel("(d) Gaussian", "gaussian", 0.06, HIGH, (12,), AGAINST_SEQ, True),
+    "d": Panel("(d) Gaussian", "gaussian", 0.06, HIGH, (10, 11), AGAINST_SEQ, True),
     "e": Panel("(e) DCT", "dct", 0.12, HIGH, (12, 13, 14), AGAINST_SEQ, True),
     "f": Panel("(f) convolution", "convolution", 0.2, HIGH, (12, 13, 14), AGAINST_SEQ, True),
 }

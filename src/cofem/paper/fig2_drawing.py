@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,29 +36,38 @@ def _picture(
         found = [{**row, "mebibytes": max(row["peak_bytes"], 1e5) / MIB} for row in rows[name]]
         for contestant in panel.contestants:
             mine = [row for row in found if row["method"] == contestant.name]
-            _line(ax, mine, value, ALL[contestant.name])
+            ended = means(mine, "D", value, lambda row: row["status"] == DONE)
+            draw_line(ax, ended, ALL[contestant.name])
         powers_of_two(ax, sorted({row["D"] for row in found}))
-        ax.set_yscale("log")
+        _whole_decades(ax, [row[value] for row in found if row["status"] == DONE])
+        _mark_stopped(ax, found)
         how = "to 2 % NRMSE" if panel.to_target else "30 iterations"
         finish(ax, f"{panel.title}, {how}", "unknowns D", label)
     common_legend(figure, axes)
     return save(figure, path)
 
 
-def _line(ax: Any, rows: Sequence[Row], value: str, contestant: Any) -> None:
-    """Draw what ended, and a cross where the method was stopped."""
-    values = means(rows, "D", value, lambda row: row["status"] == DONE)
-    draw_line(ax, values, contestant)
-    stopped = [row for row in rows if row["status"] not in (DONE, "not run")]
-    if not stopped:
-        return
-    row = min(stopped, key=lambda r: int(r["D"]))
-    limits = {"seconds": row["time_limit"], "mebibytes": row["memory_limit"] / MIB}
-    other = "time" if value == "seconds" else "memory"
-    # A run stopped for the other resource has no height here: it sits where it stopped.
-    height = limits[value] if other in row["status"] else max([*values.values(), 1e-3])
-    ax.plot(row["D"], height, marker="x", color=contestant.color, markersize=9, mew=2, ls="none")
-    ax.annotate(
-        row["status"], (row["D"], height), textcoords="offset points", xytext=(4, -11),
-        fontsize=7, color=contestant.color,
-    )  # fmt: skip
+def _whole_decades(ax: Any, values: Sequence[float]) -> None:
+    """Scale the axis so that it has labels of its own, with room at the top for crosses."""
+    ax.set_yscale("log")
+    if values:
+        low, high = min(values), max(values)
+        ax.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)) * 12)
+
+
+def _mark_stopped(ax: Any, rows: Sequence[Row]) -> None:
+    """Put a cross at the top where methods were stopped, and say which and why."""
+    places: dict[tuple[int, str], list[str]] = {}
+    for row in rows:
+        if row["status"] not in (DONE, "not run"):
+            names = places.setdefault((row["D"], row["status"]), [])
+            if row["method"] not in names:
+                names.append(row["method"])
+    for (D, status), names in places.items():
+        top = ax.get_xaxis_transform()
+        ax.plot(D, 0.96, "kx", transform=top, markersize=8, mew=2, clip_on=False)
+        short = "\n".join(name.replace("CoFEM, ", "") for name in names)
+        ax.annotate(
+            f"{short}\n({status})", (D, 0.96), xycoords=top, textcoords="offset points",
+            xytext=(-7, 4), ha="right", va="top", fontsize=7,
+        )  # fmt: skip

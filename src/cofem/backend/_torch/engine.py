@@ -121,6 +121,7 @@ class Engine:
         report = (6, rows, lanes)
         self._report = torch.zeros(report, dtype=torch.float64, pin_memory=self._on_cuda)
         self._asked = torch.cuda.Event() if self._on_cuda else None
+        self._stream: Any = None
         # A batch of two million numbers takes longer for a step than the host for a look.
         self.looks_are_cheap = not self._on_cuda or self.state.x.numel() >= 1 << 21
         self.expected = 0  # steps that the last batch took
@@ -146,6 +147,8 @@ class Engine:
         s = self.state
         self.active, s.order = s, list(range(s.rows))
         self._rhs = rhs
+        if self._on_cuda:  # asked once: it costs the host as much as a step
+            self._stream = torch.cuda.current_stream(s.device)
         self._balanced = bool(np.any(balance > 0))
         if self._tolerances != (rtol.tobytes(), balance.tobytes()):
             s.rtol.copy_(self._to_slots(rtol**2))
@@ -214,7 +217,7 @@ class Engine:
         """Queue steps, and after them a look."""
         self._often(("steps", self.active.rows, number), self._take_steps, number)
         if self._asked is not None:
-            self._asked.record()
+            self._asked.record(self._stream)
 
     def _take_steps(self, number: int) -> None:
         for _ in range(number):
@@ -261,7 +264,7 @@ class Engine:
         self.restore()
         self._often(("lower",), self._lower_and_count)
         if self._asked is not None:
-            self._asked.record()
+            self._asked.record(self._stream)
         return self.running()
 
     def _lower_and_count(self) -> None:
@@ -286,7 +289,7 @@ class Engine:
             self._unscale(self.state.r)
         self._often(("verify",), self._verify)
         if self._asked is not None:
-            self._asked.record()
+            self._asked.record(self._stream)
             self._asked.synchronize()
         true, goal, size, steps, bad, stuck = (
             self.state.per_system(self._report, self.count).numpy().copy()

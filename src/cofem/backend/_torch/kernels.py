@@ -262,6 +262,24 @@ def count_running(rho_sums, goal, done, bad, answer, rows, SLOTS: tl.constexpr,
     tl.store(answer, tl.sum(running, axis=0))
 
 
+@jit
+def field_sums(alpha, theta, c, sums, n, tiles, SLOTS: tl.constexpr, BLOCK: tl.constexpr):
+    """Shares of Σ h and Σ h(1 − h), h = α/(α + cθ), in double precision."""
+    total = tl.zeros((BLOCK,), dtype=tl.float64)
+    spread = tl.zeros((BLOCK,), dtype=tl.float64)
+    factor = tl.load(c)
+    for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
+        j = tile * BLOCK + tl.arange(0, BLOCK)
+        inside = j < n
+        a = tl.load(alpha + j, mask=inside, other=0.0).to(tl.float64)
+        b = factor * tl.load(theta + j, mask=inside, other=1.0).to(tl.float64)
+        h = a / (a + b)
+        total += tl.where(inside, h, 0.0)
+        spread += tl.where(inside, h * (b / (a + b)), 0.0)
+    tl.store(sums + tl.program_id(0), tl.sum(total, axis=0))
+    tl.store(sums + SLOTS + tl.program_id(0), tl.sum(spread, axis=0))
+
+
 # -- rows of DCT coefficients --------------------------------------------------------
 #
 # For a signal in the order even, then odd backwards, V = fft(signal) and θ = πk/2n
