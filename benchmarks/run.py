@@ -11,7 +11,7 @@ from pathlib import Path
 
 NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
          "banded", "distributed",
-         "sklearn_ard")
+         "sklearn_ard", "models")
 HERE = Path(__file__).resolve().parent
 
 

@@ -117,7 +117,7 @@ def fit(
     max_iter = whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     refuse_too_large(model, chosen)
@@ -180,7 +180,7 @@ def posterior(
     if noise_precision is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, real)
+    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
     model = _model(tasks, nonnegative, sparsifier)
     alpha = validation.prior_precision(precision, model.n_precisions, model.like)
     chosen = choose_method(method, model)
@@ -208,9 +208,10 @@ def _model(
     coupling: Any = None,
 ) -> Model:
     """Put the model together and refuse what does not go together."""
+    positive = validation.flag("nonnegative", nonnegative)
     image = validation.sparsifier_from(sparsifier, tasks)
     size = tasks[0].operator.shape[1] if image is None else image.shape[0]
-    model = Model(tasks, validation.tie_from(groups, coupling, size), bool(nonnegative), image)
+    model = Model(tasks, validation.tie_from(groups, coupling, size), positive, image)
     if model.nonnegative and backend.is_complex(model.like):
         raise ValueError(
             "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"

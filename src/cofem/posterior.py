@@ -72,7 +72,16 @@ class Posterior:
 
     @property
     def mean(self) -> Array:
-        """The posterior mean, in the shape of z."""
+        """The posterior mean, in the shape of z.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.array([1.0, 2.0]), precision=np.ones(2), noise_precision=3.0)
+        >>> post.mean, post.variance, post.std
+        (array([0.75, 1.5 ]), array([0.25, 0.25]), array([0.5, 0.5]))
+        """
         if not self.nonnegative:
             return self.gaussian_mean
         return rectified_moments(self.gaussian_mean, self.gaussian_variance)[0]
@@ -98,7 +107,16 @@ class Posterior:
 
     @property
     def probability_of_zero(self) -> Array:
-        """P(z_j = 0) = ½ erfc(μ_j/√(2Σ_jj)) of a non-negative model."""
+        """P(z_j = 0) = ½ erfc(μ_j/√(2Σ_jj)) of a non-negative model.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(np.eye(2), np.array([0.0, 9.0]), precision=np.ones(2),
+        ...                        noise_precision=3.0, nonnegative=True)
+        >>> post.probability_of_zero.round(3), post.mode
+        (array([0.5, 0. ]), array([0.  , 6.75]))
+        """
         if not self.nonnegative:
             raise ValueError("probability_of_zero needs a fit with nonnegative=True")
         return probability_of_zero(self.gaussian_mean, self.gaussian_variance)
@@ -141,7 +159,17 @@ class Posterior:
     # -- intervals and draws ---------------------------------------------------
 
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
-        """Return (low, high): every coordinate lies between them with that probability."""
+        """Return (low, high): every coordinate lies between them with that probability.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(1), np.ones(1), precision=np.ones(1), noise_precision=3.0)
+        >>> low, high = post.interval(0.95)
+        >>> low.round(2), high.round(2)
+        (array([-0.23]), array([1.73]))
+        """
         _check_level(level)
         if backend.is_complex(self.gaussian_mean):
             raise ValueError("a complex coordinate has no interval; use std for its spread")
@@ -158,6 +186,14 @@ class Posterior:
         """Return the mask of coordinates whose interval excludes zero.
 
         Complex: whose |μ| exceeds the radius that holds a draw of that probability.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.array([0.1, 5.0]), precision=np.ones(2), noise_precision=3.0)
+        >>> post.support()
+        array([False,  True])
         """
         _check_level(level)
         xp = backend.namespace(self.gaussian_mean)
@@ -174,6 +210,14 @@ class Posterior:
 
         Each is a solve with perturbed data and prior: no covariance is formed. Of
         a non-negative model the coordinates are drawn independently.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=3.0)
+        >>> post.sample(1000, seed=0).std(axis=0).round(1)
+        array([0.5, 0.5])
         """
         try:
             n = operator.index(n)
@@ -207,6 +251,14 @@ class Posterior:
 
         Exact (to the solver's tolerance) for up to 256 rows or 1024 unknowns;
         otherwise from ``n_samples`` draws, with a relative error of √(2/n_samples).
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=3.0)
+        >>> post.variance_of(np.array([[1.0, 1.0]])).round(6)
+        array([0.5])
         """
         task = self._single("variance_of")
         op = self._map(linear_map, "linear_map", task)
@@ -216,7 +268,17 @@ class Posterior:
         )
 
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
-        """Return mean and standard deviation of ``phi_new`` z, with the noise unless told."""
+        """Return mean and standard deviation of ``phi_new`` z, with the noise unless told.
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=3.0)
+        >>> mean, std = post.predict(np.array([[1.0, -1.0]]), noise=False)
+        >>> mean.round(6), (std**2).round(6)
+        (array([0.]), array([0.5]))
+        """
         op = self._map(phi_new, "phi_new", self._single("predict"))
         variance = self.variance_of(op)
         if noise:

@@ -10,7 +10,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Task, Tie
-from cofem.operators import LinearOperator, as_operator, check_adjoint
+from cofem.operators import LinearOperator, Sparse, as_operator, check_adjoint
 from cofem.operators._validation import numbers
 from cofem.operators.realified import Realified
 
@@ -73,7 +73,11 @@ def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
             raise TypeError("phi is a list of operators, so y must be a list of data vectors")
         if len(y) != len(phi):
             raise ValueError(f"phi has {len(phi)} tasks and y has {len(y)}; they must agree")
-        operators = [as_operator(p, f"phi[{i}]") for i, p in enumerate(phi)]
+        made: dict[int, LinearOperator] = {}  # one for an object that is listed twice
+        for i, p in enumerate(phi):
+            if id(p) not in made:
+                made[id(p)] = as_operator(p, f"phi[{i}]")
+        operators = [made[id(p)] for p in phi]
         return operators, [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
     op = as_operator(phi)
     if backend.is_array(y) and tuple(y.shape) == (op.shape[0], 1) and op.shape[0] > 1:
@@ -153,7 +157,10 @@ def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
     """Check ``groups`` and ``coupling`` and return the tie they make."""
     labels = None
     if groups is not None:
-        labels = backend.to_numpy(groups) if backend.is_array(groups) else np.asarray(groups)
+        try:
+            labels = backend.to_numpy(groups) if backend.is_array(groups) else np.asarray(groups)
+        except ValueError:
+            raise ValueError("groups must be one label per coordinate, got ragged lists") from None
         if labels.dtype.kind not in "iu":
             raise TypeError(f"groups must be integer labels, got dtype {labels.dtype}")
         if labels.shape != (n_unknowns,):
@@ -168,6 +175,10 @@ def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
             )
         if coupling.is_complex:
             raise ValueError("coupling must be real and non-negative; it is complex")
+        entries = getattr(coupling, "matrix", None)
+        entries = getattr(entries, "data", entries) if isinstance(coupling, Sparse) else entries
+        if backend.is_array(entries) and bool(backend.namespace(entries).any(entries < 0)):
+            raise ValueError("coupling must be non-negative; it has negative weights")
     return Tie(labels, coupling)
 
 
@@ -186,6 +197,13 @@ def prior_precision(value: Any, n_unknowns: int, like: Array) -> Array:
     if backend.is_complex(alpha) or not bool(xp.all(alpha > 0)):
         raise ValueError("precision must be real and positive in every entry")
     return xp.astype(alpha, backend.real_dtype(like.dtype, xp))
+
+
+def flag(name: str, value: Any) -> bool:
+    """Check a switch: only True and False are."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def tolerance(value: Any) -> float:

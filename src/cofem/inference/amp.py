@@ -40,6 +40,9 @@ DIVERGED, HOPELESS = 10.0, 1e8
 # No posterior mean misses them by more than that: β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖².
 SOUND = 1 + 1e-4
 
+# What a model may have besides a sparse z.
+TAKES = {"groups": True, "coupling": True, "nonnegative": True}
+
 
 @dataclass(frozen=True)
 class AMP:
@@ -107,7 +110,7 @@ def run(
     max_iter, tol, callback
         As for :func:`cofem.fit`.
     """
-    refuse(model, options.name, groups=True, coupling=True, nonnegative=True)
+    refuse(model, options.name, **TAKES)
     messages = _Messages(model.tasks[0], model.like, options.damping)
     state = messages.start(alpha)
     kept, kept_alpha, kept_at = state, alpha, 0

@@ -14,6 +14,7 @@ the wrong sign, repeat. The system is a banded recursion for autoregressive Φ o
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -88,8 +89,8 @@ def filtered_mode(
     ...               mean=np.array([1.0, 0.0, 2.0, 0.0]), variance=np.full(4, 0.1)).round(6)
     array([1., 0., 2., 0.])
     """
-    if not 0 < q < 1:
-        raise ValueError(f"q must be between 0 and 1, got {q!r}")
+    if not (isinstance(q, numbers.Real) and 0 < float(q) < 1):
+        raise ValueError(f"q must be a number between 0 and 1, got {q!r}")
     if backend.is_complex(y) or backend.is_complex(mean):
         raise ValueError("the filtered mode is of non-negative unknowns: y must be real")
     kept = backend.to_numpy(probability_of_zero(mean, variance)) < q

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from cofem.inference import amp, sequential, vi
 from cofem.inference.amp import AMP
+from cofem.inference.journal import refuse
 from cofem.inference.model import Model
 from cofem.inference.options import between, positive_or_none, whole_number, zero_or_positive
 from cofem.inference.sequential import Sequential
@@ -259,6 +261,9 @@ def _refuse_unfit(method: Method, model: Model) -> None:
                 'method "banded" needs phi to be an operators.Autoregressive of order 1 or 2, '
                 f"got {unfit[0]!r}"
             )
+    for kind, takes in ((AMP, amp.TAKES), (VI, vi.TAKES), (Sequential, sequential.TAKES)):
+        if isinstance(method, kind):
+            refuse(model, method.name, **takes)
     if model.sparsifier is not None and not isinstance(method, (CoFEM, EM)):
         raise ValueError(
             f'method "{method.name}" does not take a sparsifier; use "cofem" or "em"'

@@ -10,6 +10,9 @@ from cofem.inference.model import Model
 from cofem.inference.moments import Moments
 from cofem.inference.rectified import rectified_second_moment
 
+# How far apart the precisions of the rows of R may lie.
+SPAN = 1e10
+
 
 def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
     """Return α_j = n_j / Σ E|(Rx)_j|² over the tasks and coordinates that share it.
@@ -24,8 +27,13 @@ def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
         tasks = family.mean.shape[0]
         count = count + (tasks if family.count is None else tasks * family.count)
     if all(m.count is None for m in moments):
-        return 1 / model.tie.average(total / count)
-    return model.tie.average(count) / model.tie.average(total)
+        alpha = 1 / model.tie.average(total / count)
+    else:
+        alpha = model.tie.average(count) / model.tie.average(total)
+    if model.sparsifier is None:
+        return alpha
+    # Rows of an overcomplete R, counted as directions, drive some α up without end.
+    return xp.minimum(alpha, SPAN * xp.min(alpha))
 
 
 def second_moment(model: Model, moments: Moments) -> Array:

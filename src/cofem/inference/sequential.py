@@ -32,6 +32,9 @@ INACTIVE = 1e-12
 # The running sums of S are computed anew when one is seen to be off by this much.
 DRIFT = 1e-6
 
+# What a model may have besides a sparse z.
+TAKES = {"joint": True}
+
 
 @dataclass(frozen=True)
 class Sequential:
@@ -53,7 +56,7 @@ class Sequential:
     moves_per_iteration : int, optional
         Moves in a batch; D/32, and at least 8, by default.
     min_gain : float
-        A gain in log evidence not worth a move.
+        A gain in log evidence, for each task, not worth a move.
 
     Examples
     --------
@@ -98,9 +101,9 @@ def run(
     max_iter, tol, callback
         As for :func:`cofem.fit`; an iteration is a batch of moves.
     """
-    refuse(model, options.name, joint=True)
+    refuse(model, options.name, **TAKES)
     moves = options.moves_per_iteration or max(8, model.n_unknowns // 32)
-    learner = Learner(model, options.min_gain)
+    learner = Learner(model, options.min_gain * len(model.tasks))
     journal = Journal(max_iter, tol, callback)
     while True:
         made = learner.sweep(moves)

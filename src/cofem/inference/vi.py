@@ -30,6 +30,9 @@ from cofem.inference.mstep import update_precision
 from cofem.inference.options import between, positive_or_none, whole_number
 from cofem.operators.norms import norm_squared
 
+# What a model may have besides a sparse z.
+TAKES = {"groups": True}
+
 
 @dataclass(frozen=True)
 class VI:
@@ -93,7 +96,7 @@ def run(
     max_iter, tol, callback
         As for :func:`cofem.fit`.
     """
-    refuse(model, options.name, groups=True)
+    refuse(model, options.name, **TAKES)
     task, like = model.tasks[0], model.like
     steepest = options.safety * norm_squared(
         task.operator, like, n_iter=options.power_steps, seed=seed

@@ -43,7 +43,7 @@ class Encoding(ABC):
 
     @abstractmethod
     def gram(self, x: Array, factor: Array) -> Array:
-        """Factor ∘ ΦᴴΦ x, (S, I, P); ``factor`` is (I, 1), equal for both parts."""
+        """Return factor ∘ ΦᴴΦ x, (S, I, P); ``factor`` is (I, 1), equal for both parts."""
 
     @abstractmethod
     def draw(self, random: Random, number: int, factor: Array) -> Array:
@@ -120,15 +120,14 @@ class RealEncoding(Encoding):
         return xp.reshape(xp.real(image), (image.shape[0], -1))
 
     def gram(self, x: Array, factor: Array) -> Array:
-        """Factor ∘ ΦᴴΦ x."""
-        return self._filter(x, factor[:, :, None] * self._like(self._weights, x))
+        """Return factor ∘ ΦᴴΦ x."""
+        return self._filter(x, self._spectrum(factor))
 
     def draw(self, random: Random, number: int, factor: Array) -> Array:
         """Draw from N(0, factor ∘ ΦᴴΦ)."""
         n_contrasts = self._weights.shape[0]
         white = random.normal((number, n_contrasts, math.prod(self.shape)), factor)
-        weights = self._like(self._weights, factor)
-        return self._filter(white, (factor[:, :, None] * weights) ** 0.5)
+        return self._filter(white, self._spectrum(factor) ** 0.5)
 
     def diagonal(self) -> Array:
         """Return the diagonal of ΦᴴΦ."""
@@ -142,13 +141,14 @@ class RealEncoding(Encoding):
         xp, fft = backend.namespace(x), backend.fft_module(x)
         image = xp.reshape(x, (*x.shape[:-1], *self.shape))
         transform = fft.rfftn(image, axes=self._axes)
-        transform *= xp.reshape(spectrum, (-1, *transform.shape[2:]))
+        transform *= spectrum
         out = fft.irfftn(transform, s=self.shape, axes=self._axes)
         return xp.reshape(out, x.shape)
 
-    @staticmethod
-    def _like(x: Array, like: Array) -> Array:
-        return backend.namespace(x).astype(x, like.dtype, copy=False)
+    def _spectrum(self, factor: Array) -> Array:
+        xp = backend.namespace(factor)
+        weights = xp.astype(self._weights, factor.dtype, copy=False)
+        return weights * xp.reshape(factor, (-1, *[1] * len(self.shape)))
 
 
 @final
@@ -174,7 +174,7 @@ class CoilEncoding(Encoding):
         return self._combined(kspace[None, ...], self._coils)[0, ...]
 
     def gram(self, x: Array, factor: Array) -> Array:
-        """Factor ∘ ΦᴴΦ x."""
+        """Return factor ∘ ΦᴴΦ x."""
         fft = backend.fft_module(x)
         coils = self._like(self._coils, x)
         images = self._complex(x)[:, :, None, ...]

@@ -95,13 +95,25 @@ class Autoregressive(LinearOperator):
         return cls((decay + rise, -decay * rise), n)
 
     def kernel(self, length: int | None = None) -> np.ndarray:
-        """Return the response to one event, shape (length,); as long as the signal by default."""
+        """Return the response to one event, shape (length,); as long as the signal by default.
+
+        Examples
+        --------
+        >>> Autoregressive((0.5,), n=4).kernel(3)
+        array([1.  , 0.5 , 0.25])
+        """
         impulse = np.zeros(self.shape[0] if length is None else count(length, "length"))
         impulse[0] = 1.0
         return np.asarray(scipy.signal.lfilter([1.0], self._filter, impulse))
 
     def whitening(self, c: Array) -> Array:
-        """Apply the inverse, which is banded: (…, n) to (…, n), the signal to its innovations."""
+        """Apply the inverse, which is banded: (…, n) to (…, n), the signal to its innovations.
+
+        Examples
+        --------
+        >>> Autoregressive((0.5,), n=3).whitening(np.array([1.0, 0.5, 1.25]))
+        array([1., 0., 1.])
+        """
         c = self._checked(c, self.shape[0], "whitening")
         xp, n = backend.namespace(c), self.shape[0]
         z = xp.asarray(c, copy=True)
