@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Claim, Result, Table, note, print_result
 
 import cofem
 from cofem import mri
 from cofem.mri.figures import coverage
+from common import Claim, Result, Table, note, print_result
 
 FILE = "sri24_pd_t2_t1_200x200.npz"
 AUTHOR, R4 = "masks_author_seed1111_49lines", "masks_r4_seed{}_50lines"
@@ -32,8 +32,8 @@ STEPS = {
     "covariance of directions": {"ties": "directions"},
     "covariance of contrasts": {"ties": "contrasts"},
     "covariance of both (image)": {},
-    "image, coupling 0.6": {"coupling": 0.6},
-    "image, coupling 1.0": {"coupling": 1.0},
+    "image, coupling 0.5": {"coupling": 0.5},
+    "image, coupling 0.8": {"coupling": 0.8},
     "image, shrinkage 0.05": {"shrinkage": 0.05},
     "image, shrinkage 0.3": {"shrinkage": 0.3},
     "image, no floor": {"floor": 0.01},

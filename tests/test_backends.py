@@ -23,6 +23,7 @@ def to_readonly(x):
 def to_torch(x):
     import torch
 
+    torch.set_num_threads(1)  # the matrices are small: threads would only wait for each other
     return torch.asarray(np.array(x))
 
 
@@ -49,7 +50,7 @@ CONVERT: dict[str, Any] = {
 PACKAGES = {"torch": "torch", "strict": "array_api_strict", "jax": "jax"}
 
 
-def libraries(*names):
+def libraries(*names, slow=()):
     """Parameters for pytest; what is not installed is skipped by name."""
     missing = [
         name for name, package in PACKAGES.items() if importlib.util.find_spec(package) is None
@@ -57,7 +58,10 @@ def libraries(*names):
     return [
         pytest.param(
             name,
-            marks=pytest.mark.skipif(name in missing, reason=f"{name} is not installed"),
+            marks=[
+                pytest.mark.skipif(name in missing, reason=f"{name} is not installed"),
+                *([pytest.mark.slow] if name in slow else []),
+            ],
         )
         for name in names
     ]
@@ -104,7 +108,8 @@ def fit(case, method, **options):
 
 METHODS = ["em", "woodbury", "cofem"]
 OPERATORS = ["dense", "dct", "convolution", "fourier"]
-OTHERS = libraries("readonly", "torch", "strict", "jax")
+# JAX compiles every operation anew for every shape.
+OTHERS = libraries("readonly", "torch", "strict", "jax", slow=("jax",))
 EVERY = libraries(*CONVERT)
 
 

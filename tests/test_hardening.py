@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cofem
+from cofem.calcium import load_deconvolution
+from cofem.files import read_array, read_matrix
 from hardening_tools import (
     HUGE,
     Payload,
@@ -23,12 +29,6 @@ from hardening_tools import (
     saved,
     zipped,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-
-import cofem
-from cofem.calcium import load_deconvolution
-from cofem.files import read_array, read_matrix
 
 # -- arrays and matrices: arbitrary, damaged and boastful bytes -------------------------------
 

@@ -12,6 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import cofem
+from cofem.calcium import read_suite2p
+from cofem.cli import app
+from cofem.cli.calcium import read_csv
 from hardening_tools import (
     HUGE,
     LITTLE,
@@ -25,14 +33,6 @@ from hardening_tools import (
     saved,
     zipped,
 )
-from hypothesis import given
-from hypothesis import strategies as st
-from typer.testing import CliRunner
-
-import cofem
-from cofem.calcium import read_suite2p
-from cofem.cli import app
-from cofem.cli.calcium import read_csv
 
 MATRIX = np.arange(12.0).reshape(3, 4)
 BAD = {

@@ -1,6 +1,8 @@
 """The bounds of the theory, against Monte Carlo, dense algebra and the solver itself."""
 
+import doctest
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,7 +302,7 @@ def cg_steps_at(problem, iteration):
 def test_steps_grow_without_the_preconditioner_and_stay_flat_with_it():
     # With the iterations, at every size; with the size they do not grow where variances are
     # clipped to their bounds, as they are here: α then rises by at most β‖φ‖² an iteration.
-    for D in (256, 1024, 4096):
+    for D in (256, 1024):
         plain, with_it = np.transpose([
             np.mean([cg_steps_at(simulate.dct(D, seed), T) for seed in range(2)], axis=0)
             for T in (15, 40, 100)
@@ -313,7 +315,7 @@ def test_steps_grow_without_the_preconditioner_and_stay_flat_with_it():
 
 def test_steps_with_the_preconditioner_do_not_grow_with_the_size():
     steps = [
-        np.mean([cg_steps_at(simulate.dct(D, seed), 40)[1] for seed in range(3)])
+        np.mean([cg_steps_at(simulate.dct(D, seed), 40)[1] for seed in range(2)])
         for D in (256, 1024, 4096)
     ]
     assert max(steps) <= 1.3 * steps[0]
@@ -358,6 +360,13 @@ def test_functions_and_matrices_are_the_same_phi():
     forms = [op, dense(op), dense(op).astype("float32"), given]
     values = [theory.std_bound(phi, support, 10.0, 2) for phi in forms]
     np.testing.assert_allclose(values, values[0], rtol=1e-5)
+
+
+def test_the_page_about_the_theory_runs():
+    page = Path(__file__).parents[1] / "docs" / "theory.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert tried > 0
+    assert failed == 0
 
 
 # -- the door ------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from cofem.calcium import binned_correlation, deconvolve, detection
 from cofem.calcium.contest import CONTESTANTS, exact_setting, foopsi, has_oasis
 from cofem.calcium.recordings import load_recordings
+from cofem.calcium.scoring import real_events
 
 WIDTHS = (10, 20, 30, 40, 50, 60)
 
@@ -65,17 +66,25 @@ def test_events_are_found(recordings, ours):
 
 
 def test_probabilities_hold_for_true_spikes(recordings, ours):
-    """Events called 90 % and more are real in 95 % of cases, those at a half in about half."""
-    chance, real = [], []
+    """In every class of 50 events and more between the two counts of real ones, within 0.1."""
+    chance, near, own = [], [], []
     for r, found in zip(recordings, ours, strict=True):
         table = found.events(0.05)
         chance.append(table["probability"])
-        away = np.min(np.abs(table["time"][:, None] - r.spike_times), axis=1)
-        real.append(away <= 0.1)
-    chance, real = np.concatenate(chance), np.concatenate(real)
-    assert real[chance > 0.9].mean() > 0.95
-    assert 0.35 < real[(chance > 0.4) & (chance < 0.6)].mean() < 0.75
-    assert real[chance < 0.2].mean() < 0.4
+        counts = real_events(table["time"], table["probability"], r.spike_times)
+        near.append(counts[0])
+        own.append(counts[1])
+    chance, near, own = map(np.concatenate, (chance, near, own))
+    classes = 0
+    for low in np.arange(0.0, 1.0, 0.1):
+        chosen = (chance >= low) & (chance <= low + 0.1)
+        if np.count_nonzero(chosen) < 50:
+            continue
+        said = chance[chosen].mean()
+        assert own[chosen].mean() - 0.1 < said < near[chosen].mean() + 0.1
+        classes += 1
+    assert classes >= 5
+    assert near[chance > 0.9].mean() > 0.95
 
 
 def test_the_papers_claim(recordings):

@@ -208,7 +208,7 @@ def test_giving_up_warns(monkeypatch):
 def test_q_is_a_probability(q):
     phi = Autoregressive(ONE, 90)
     y, posterior = problem(phi, 0)
-    with pytest.raises(ValueError, match="q must be between 0 and 1"):
+    with pytest.raises(ValueError, match="q must be a number between 0 and 1"):
         filtered_mode(phi, y, **posterior, q=q)
 
 

@@ -58,7 +58,7 @@ def test_it_beats_joint_tv_in_noise_and_learns_the_noise(head, seed):
 
 
 def test_results_come_in_the_users_units_and_order(head, clean):
-    truth, mask, kspace = head
+    _truth, mask, kspace = head
     units = np.array([1000.0, 0.01, 7.0])[:, None, None]
     scaled = mri.reconstruct(kspace * units, mask, real=True)
     # Single precision, many iterations, and a chosen stop: the same to a per mille or two.

@@ -10,7 +10,8 @@ from cofem import mri
 @pytest.mark.parametrize(("n", "factor"), [(200, 4), (128, 3), (65, 2.5)])
 def test_masks_have_the_wanted_lines(n, factor, seed):
     mask = mri.power_rule_mask((3, 20, n), factor, 5, seed)
-    assert mask.shape == (3, 20, n) and mask.dtype == bool
+    assert mask.shape == (3, 20, n)
+    assert mask.dtype == bool
     assert (mask == mask[:, :1]).all(), "whole lines"
     assert set(mask[:, 0].sum(axis=1)) == {round(n / factor)}
     centre = mask[:, 0, n // 2 - 1 : n // 2 + 2]
@@ -55,8 +56,10 @@ def test_transforms_are_sigpys():
 
 def test_phantoms_are_what_they_say():
     x = mri.phantom((40, 60), n_contrasts=4)
-    assert x.shape == (4, 40, 60) and x.dtype == np.float64
-    assert 0.8 < x.max() < 1.3 and x[:, 0, 0].max() == 0
+    assert x.shape == (4, 40, 60)
+    assert x.dtype == np.float64
+    assert 0.8 < x.max() < 1.3
+    assert x[:, 0, 0].max() == 0
     twin = mri.phantom((40, 60), n_contrasts=4, complex_phase=True)
     np.testing.assert_allclose(np.abs(twin), x, atol=1e-12)
     assert not np.array_equal(mri.phantom((40, 60), seed=1), mri.phantom((40, 60)))

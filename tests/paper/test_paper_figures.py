@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from cofem import simulate
 from cofem.cli.errors import OneLineErrors
 from cofem.cli.paper import paper
 from cofem.paper import fig1, fig2, fig2_trial, fig3, study
+from cofem.paper.claims import Claim
 from cofem.paper.contestants import ALL, EM, OURS, PAPER, SEQUENTIAL, run_contestant
 from cofem.paper.fig2_trial import on_device, trial
 from cofem.paper.isolated import isolated
@@ -138,7 +141,7 @@ def test_figure_2_stops_at_its_limits_and_says_so(tmp_path, monkeypatch):
 
     monkeypatch.setattr(fig2, "isolated", limited)
     monkeypatch.setattr(fig2, "check", lambda rows: [])
-    monkeypatch.setattr(fig2, "draw", lambda rows, panels, out: kept.append(rows) or [])
+    monkeypatch.setattr(fig2, "draw", lambda rows, *rest: kept.append(rows) or [])
     kept = []
     fig2.run_figure(Run(out=tmp_path, quick=True))
     statuses = {(row["method"], row["D"]): row["status"] for row in kept[0]["b"] + kept[0]["c"]}
@@ -191,6 +194,7 @@ def test_the_device_is_numpy_or_torch():
             on_device(np.zeros(2), "cuda")
 
 
+@pytest.mark.slow
 def test_a_trial_on_tensors_gives_the_same_answer(monkeypatch):
     # What --device cuda does, with tensors on the CPU.
     torch = pytest.importorskip("torch")
@@ -229,6 +233,30 @@ def test_the_command_prints_verdicts_and_the_page(tmp_path, small):
     assert found.exit_code == 0, found.output
     assert "Held" in found.output
     assert (tmp_path / "deep" / "out" / "fig3.md").exists()
+
+
+def test_applications_are_called_with_what_was_asked(tmp_path, monkeypatch):
+    called = []
+
+    def calcium(data, out, quick):
+        called.append((data, out, quick))
+        return [Claim("it works", True, "1 > 0")]
+
+    def mri(data, out, quick, device):
+        called.append((data, out, quick, device))
+        return out / "mri.md"
+
+    monkeypatch.setitem(sys.modules, "cofem.paper.calcium", SimpleNamespace(run=calcium))
+    monkeypatch.setitem(sys.modules, "cofem.paper.mri", SimpleNamespace(run=mri))
+    out = tmp_path / "out"
+    options = ["--data", str(tmp_path), "--out", str(out), "--quick"]
+    found = CliRunner().invoke(command(), ["paper", "calcium", *options])
+    assert found.exit_code == 0, found.output
+    assert "Held: it works" in found.output
+    found = CliRunner().invoke(command(), ["paper", "mri", *options, "--device", "cuda"])
+    assert found.exit_code == 0, found.output
+    assert "mri.md" in found.output.replace("\n", "")
+    assert called == [(tmp_path, out, True), (tmp_path, out, True, "cuda")]
 
 
 def test_applications_need_their_data(tmp_path):

@@ -25,6 +25,8 @@ from cofem.backend.arrays import (
 from cofem.backend.batches import engine_for, give_back_engine, has_engine
 from cofem.backend.constants import Cache, Constant
 from cofem.backend.machine import (
+    Device,
+    devices,
     few_blas_threads,
     n_threads,
     rows_at_once,
@@ -39,6 +41,7 @@ __all__ = [
     "Array",
     "Cache",
     "Constant",
+    "Device",
     "MaskedTransform",
     "Random",
     "abs_squared",
@@ -46,6 +49,7 @@ __all__ = [
     "conj",
     "dct",
     "device_of",
+    "devices",
     "engine_for",
     "erfcx",
     "even_odd",

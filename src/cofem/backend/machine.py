@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import threadpoolctl
 
 from cofem.backend.arrays import Array, device_of, is_numpy
@@ -58,3 +62,57 @@ def few_blas_threads(entries: int) -> contextlib.AbstractContextManager[Any]:
     limited: contextlib.AbstractContextManager[Any]
     limited = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
     return limited
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of an array library.
+
+    Attributes
+    ----------
+    name : str
+        Library and device, for people.
+    put : function
+        Moves a NumPy array there.
+    wait : function
+        Waits until an array there has been computed.
+    """
+
+    name: str
+    put: Callable[[np.ndarray], Array]
+    wait: Callable[[Array], Any]
+
+
+def devices() -> list[Device]:
+    """Return what the array libraries that are installed can compute on.
+
+    Examples
+    --------
+    >>> devices()[0].name.startswith("numpy")
+    True
+    """
+    found = [Device(f"numpy, {n_threads()} threads", np.asarray, lambda x: None)]
+    if importlib.util.find_spec("torch") is not None:
+        found += _torch_devices()
+    if importlib.util.find_spec("jax") is not None:
+        import jax
+
+        for device in jax.devices():
+            put = _bound(jax.device_put, device=device)
+            found.append(Device(f"jax, {device}", put, lambda x: x.block_until_ready()))
+    return found
+
+
+def _torch_devices() -> list[Device]:
+    import torch
+
+    found = [Device("torch, cpu", _bound(torch.asarray, device="cpu"), lambda x: None)]
+    for i in range(torch.cuda.device_count()):
+        put = _bound(torch.asarray, device=f"cuda:{i}")
+        name = f"torch, cuda:{i} ({torch.cuda.get_device_name(i)})"
+        found.append(Device(name, put, lambda x: torch.cuda.synchronize(x.device)))
+    return found
+
+
+def _bound(function: Callable[..., Array], **options: Any) -> Callable[[np.ndarray], Array]:
+    return lambda x: function(x, **options)

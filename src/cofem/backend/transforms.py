@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 import scipy.fft
 
@@ -12,6 +13,7 @@ from cofem.backend.arrays import (
     Array,
     complex_dtype,
     device_of,
+    from_numpy,
     is_complex,
     is_numpy,
     library,
@@ -49,16 +51,26 @@ def _dct_twiddle(n: int, x: Array) -> Array:
     key = (n, library(x), str(device_of(x)), str(dtype))
     twiddle = _twiddles.get(key)
     if twiddle is None:
-        # Made where it is used: on a GPU a transfer would cost more than the transform.
-        k = xp.arange(n // 2 + 1, dtype=xp.float64, device=device_of(x))
-        angle = k * (-0.5 * np.pi / n)
-        factor = (xp.cos(angle) + 1j * xp.sin(angle)) * math.sqrt(2.0 / n)
-        factor = xp.where(k == 0, factor * math.sqrt(0.5), factor)
-        twiddle = xp.astype(factor, dtype)
+        twiddle = xp.astype(_half_turn(n, x), dtype)
         while len(_twiddles) >= 4:  # large n make large tables; few lengths are in use at once
             _twiddles.pop(next(iter(_twiddles)), None)
         _twiddles[key] = twiddle
     return twiddle
+
+
+def _half_turn(n: int, x: Array) -> Array:
+    if not compat.is_torch_array(x):
+        angle = np.arange(n // 2 + 1) * (-0.5 * np.pi / n)
+        factor = np.exp(1j * angle) * math.sqrt(2.0 / n)
+        factor[0] *= math.sqrt(0.5)
+        return from_numpy(factor, x)
+    # Made where it is used: for long transforms the transfer would take seconds.
+    import torch
+
+    angle = torch.arange(n // 2 + 1, dtype=torch.float64, device=x.device) * (-0.5 * np.pi / n)
+    turned = torch.polar(torch.full_like(angle, math.sqrt(2.0 / n)), angle)
+    turned[0] *= math.sqrt(0.5)
+    return turned
 
 
 def _dct_by_fft(x: Array) -> Array:

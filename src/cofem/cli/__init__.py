@@ -8,9 +8,13 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from cofem.cli.bench import bench
+from cofem.cli.calcium import calcium
 from cofem.cli.demo import demo
 from cofem.cli.errors import OneLineErrors
+from cofem.cli.mri import mri
 from cofem.cli.page import page
+from cofem.cli.paper import paper
 from cofem.cli.solve import solve
 
 __all__ = ["app", "main"]
@@ -26,6 +30,10 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(solve)
 app.command("report")(page)
+app.command()(calcium)
+app.command()(mri)
+app.command()(paper)
+app.command()(bench)
 
 
 @app.callback(invoke_without_command=True)

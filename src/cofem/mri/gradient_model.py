@@ -45,6 +45,10 @@ def reconstruct_by_gradients(
     noise = estimated_noise(data, real) if noise_std is None else noise_std
     noise = np.maximum(noise, LEAST_NOISE * brightest)
     fusion = Fusion(data, real)
+    if method is None:
+        # The prior starts at differences of 3 % of the brightest pixel, as the authors' does.
+        # No reporting step: error bars come from draws.
+        method = CoFEM(initial_precision=1000 / brightest**2, report_probes=0)
     history: dict[str, list[Any]] = {name: [] for name in HISTORY}
     posteriors = []
     for axis in range(len(data.shape)):
@@ -81,7 +85,7 @@ def _fit_direction(
     axis: int,
     real: bool,
     noise: np.ndarray,
-    method: CoFEM | None,
+    method: CoFEM,
     max_iter: int | None,
     tol: float | None,
     seed: int,
@@ -99,7 +103,7 @@ def _fit_direction(
             phi,
             y,
             noise_precision=1 / level,
-            method=CoFEM() if method is None else method,
+            method=method,
             real=real,
             max_iter=30 if max_iter is None else max_iter,
             tol=1e-3 if tol is None else tol,

@@ -63,7 +63,7 @@ class ImageOptions:
 
     max_iter: int = 60
     tol: float = 1e-3
-    coupling: float = 0.8
+    coupling: float = 0.7
     shrinkage: float = 0.1
     n_draws: int = 1
     mean_rtol: float = 0.02

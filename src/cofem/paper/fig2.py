@@ -90,7 +90,7 @@ def run_figure(run: Run) -> Outcome:
             done += 1
     run.report("figure 2", total, total)
     claims = check(rows)
-    pictures = draw(rows, PANELS, run.out)
+    pictures = draw(rows, PANELS, run.out, run.clock)
     path = write_page(
         run.out / "fig2.md", "Figure 2: time and memory", run,
         _setting(run, trials, limits), pictures, claims, NOTES,

@@ -15,10 +15,13 @@ from cofem.paper.isolated import DONE
 MIB = float(1 << 20)
 
 
-def draw(rows: Mapping[str, Sequence[Row]], panels: Mapping[str, Any], out: Path) -> list[Path]:
+def draw(
+    rows: Mapping[str, Sequence[Row]], panels: Mapping[str, Any], out: Path, clock: str
+) -> list[Path]:
     """Draw time and memory in the paper's arrangement."""
+    time = "processor time [s]" if clock == "cpu" else "time [s]"
     return [
-        _picture(rows, panels, out / "fig2_time.png", "seconds", "time [s]"),
+        _picture(rows, panels, out / "fig2_time.png", "seconds", time),
         _picture(rows, panels, out / "fig2_memory.png", "mebibytes", "peak memory [MiB]"),
     ]
 

@@ -35,7 +35,7 @@ class TrialFile:
     ...     path = Path(folder, "trials.csv")
     ...     TrialFile(path, {"trial": int, "error": float}, ["trial"]).append(
     ...         {"trial": 0, "error": 0.5})
-    ...     _ = path.open("a").write("1,0.")
+    ...     _ = path.write_bytes(path.read_bytes() + b"1,0.")  # cut off
     ...     TrialFile(path, {"trial": int, "error": float}, ["trial"]).rows
     [{'trial': 0, 'error': 0.5}]
     """

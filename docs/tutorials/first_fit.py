@@ -1,0 +1,70 @@
+"""A first fit."""
+# %% [markdown]
+# You have N measurements `y` of D unknowns `z`, D > N, through a known linear map Φ:
+#
+# y = Φz + noise, and most entries of z are zero.
+#
+# Here Φ takes random samples of a signal whose cosine transform is sparse. You give `phi` and
+# `y`, and you get the posterior of `z`: a mean and a standard deviation for every entry.
+
+# %%
+import numpy as np
+
+import cofem
+from cofem import plot
+from cofem.operators import DCT
+
+rng = np.random.default_rng(0)
+D, N = 3000, 1000
+z = np.zeros(D)
+z[rng.choice(D, size=200, replace=False)] = rng.normal(scale=2.0, size=200)
+phi = DCT(D, rows=np.sort(rng.choice(D, size=N, replace=False)))
+y = phi.forward(z) + 0.01 * rng.standard_normal(N)
+
+post = cofem.fit(phi, y)
+print(post)
+
+# %% [markdown]
+# There was nothing to tune: the noise was estimated, and every coordinate learned how large it
+# is allowed to be. `noise_precision` is β = 1/σ²; here σ = 0.01, so the truth is 10,000.
+
+# %%
+error = np.linalg.norm(post.mean - z) / np.linalg.norm(z)
+print(f"relative error {100 * error:.1f} %")
+print(f"noise: estimated {post.noise_precision ** -0.5:.4f}, true 0.0100")
+assert error < 0.05
+
+# %% [markdown]
+# ## Error bars
+#
+# `post.std` has the shape of z. `post.interval(0.95)` gives the ends of the 95 % interval of each
+# coordinate, and `post.support()` the coordinates whose interval excludes zero.
+
+# %%
+low, high = post.interval(0.95)
+found = post.support()
+print(f"{found[z != 0].sum()} of {np.count_nonzero(z)} non-zeros are in the support")
+print(f"{found[z == 0].sum()} of {np.count_nonzero(z == 0)} zeros are in it too")
+plot.posterior(post, z)
+
+# %% [markdown]
+# ## Keep it
+#
+# A posterior is one file of plain arrays, without pickle. The operator is not in it; give it to
+# `load` if you want to draw samples or predict later.
+
+# %%
+import pathlib
+import tempfile
+
+with tempfile.TemporaryDirectory() as folder:
+    path = pathlib.Path(folder, "posterior.npz")
+    post.save(path)
+    again = cofem.load(path, phi)
+print(np.array_equal(again.mean, post.mean), again.sample(3, seed=0).shape)
+
+# %% [markdown]
+# From files and without Python: `cofem solve phi.npy y.npy -o posterior.npz`.
+#
+# Next: [your own operator](your_operator.md), or
+# [what the error bars do not promise](uncertainty.md).

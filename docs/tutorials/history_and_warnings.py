@@ -1,0 +1,87 @@
+"""Reading the history and a warning."""
+# %% [markdown]
+# A fit tells how it went in three places: `post.converged`, `post.message` and `post.history`.
+
+# %%
+import warnings
+
+import numpy as np
+
+import cofem
+from cofem import plot, simulate
+
+problem = simulate.dct(D=1500, seed=1)
+post = cofem.fit(problem.phi, problem.y, noise_precision=1e4)
+print(post.converged, "|", post.message)
+print({name: values[-1] for name, values in post.history.items() if name != "seconds"})
+
+# %% [markdown]
+# `history` is a dict of lists, one entry per iteration:
+#
+# | | |
+# |---|---|
+# | `change` | ‖μ_new − μ_old‖ / ‖μ_new‖; the fit stops below `tol` |
+# | `cg_steps` | conjugate-gradient steps of that iteration |
+# | `products` | rows multiplied by Φ or Φᴴ until then |
+# | `log_evidence` | of the last iteration always; of others where it costs nothing |
+# | `seconds` | since the start |
+
+# %%
+plot.history(post)
+
+# %% [markdown]
+# What to look for: `change` should fall; that it wavers near the end is the noise of the probes.
+# `cg_steps` should stay level. If they grow with every iteration the preconditioner does not fit
+# the matrix.
+#
+# ## A fit that did not finish
+#
+# Too few iterations give a `ConvergenceWarning`. The answer is there, and can be used to look at;
+# the message says what to do.
+
+# %%
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    short = cofem.fit(problem.phi, problem.y, noise_precision=1e4, max_iter=5)
+print(caught[0].category.__name__, "|", caught[0].message)
+print(short.converged, simulate.nrmse(short.mean, problem.z) > simulate.nrmse(post.mean, problem.z))
+
+# %% [markdown]
+# In a program you may want the warning to be an error: `warnings.simplefilter("error",
+# cofem.ConvergenceWarning)`. With `tol=0` you ask for exactly `max_iter` iterations, and there is
+# no warning.
+#
+# ## Watching, and stopping by yourself
+#
+# `progress=True` shows a bar. `callback` gets the state after every iteration; returning True stops.
+
+# %%
+seen = []
+
+
+def watch(state):
+    """Note the change, and stop at three per cent."""
+    seen.append(state.change)
+    return state.change < 0.03
+
+
+stopped = cofem.fit(problem.phi, problem.y, noise_precision=1e4, callback=watch)
+print(len(seen), stopped.converged, "|", stopped.message)
+
+# %% [markdown]
+# ## Long runs
+#
+# `checkpoint="state.npz"` writes the state every ten iterations. Call again with the same arguments
+# after a power cut and the fit goes on, to the same answer as an unbroken one.
+
+# %%
+import pathlib
+import tempfile
+
+with tempfile.TemporaryDirectory() as folder:
+    state = pathlib.Path(folder, "state.npz")
+    options = {"noise_precision": 1e4, "checkpoint": state, "tol": 0}
+    cofem.fit(problem.phi, problem.y, max_iter=20, **options)
+    resumed = cofem.fit(problem.phi, problem.y, max_iter=30, **options)
+unbroken = cofem.fit(problem.phi, problem.y, noise_precision=1e4, tol=0, max_iter=30)
+print(np.array_equal(resumed.mean, unbroken.mean))

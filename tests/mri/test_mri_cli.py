@@ -1,0 +1,118 @@
+"""``cofem mri`` and the paper's table, end to end on small phantoms."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cofem import mri
+from cofem.cli.mri import mri as command
+
+
+@pytest.fixture
+def app():
+    app = typer.Typer()
+    app.command()(command)
+    return app
+
+
+@pytest.fixture
+def files(tmp_path):
+    truth = mri.phantom((48, 48), n_contrasts=2)
+    mask = mri.power_rule_mask(truth.shape, 2, 3, seed=0)
+    np.savez(tmp_path / "in.npz", kspace=mri.to_kspace(truth) * mask, mask=mask)
+    np.save(tmp_path / "truth.npy", truth)
+    return tmp_path, truth
+
+
+def test_it_writes_images_and_a_figure(app, files):
+    folder, truth = files
+    out, figure = folder / "out.npz", folder / "f.png"
+    result = CliRunner().invoke(
+        app,
+        [
+            str(folder / "in.npz"), "-o", str(out), "--real", "--json",
+            "--figure", str(figure), "--truth", str(folder / "truth.npy"),
+        ],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    with np.load(out) as found:
+        assert set(found.files) == {"image", "std", "precision", "noise_std"}
+        error = 100 * mri.nrmse(found["image"], truth)
+        assert found["std"].shape == truth.shape
+    assert facts["nrmse_percent"] == pytest.approx(error)
+    assert facts["shape"] == [2, 48, 48]
+    assert facts["model"] == "image"
+    assert figure.read_bytes().startswith(b"\x89PNG")
+
+
+def test_it_writes_nifti(app, files):
+    nibabel = pytest.importorskip("nibabel")
+    folder, truth = files
+    result = CliRunner().invoke(
+        app, [str(folder / "in.npz"), "-o", str(folder / "out.nii.gz"), "--real"]
+    )
+    assert result.exit_code == 0, result.output
+    image = np.asarray(nibabel.load(folder / "out.nii.gz").dataobj)
+    std = np.asarray(nibabel.load(folder / "out_std.nii.gz").dataobj)
+    assert image.shape == std.shape == (48, 48, 1, 2)
+    assert mri.nrmse(np.moveaxis(image[:, :, 0], -1, 0), truth) < 0.1
+    assert (std > 0).all()
+
+
+def test_bad_outputs_are_refused_before_the_work(app, files):
+    folder, _ = files
+    for output, message in (("out.jpg", "does not end in"), ("in.npz", "overwrite the input")):
+        result = CliRunner().invoke(app, [str(folder / "in.npz"), "-o", str(folder / output)])
+        assert result.exit_code != 0
+        assert message in str(result.exception)
+
+
+def atlas():
+    root = os.environ.get("COFEM_DATA")
+    folder = Path(root) if root else Path(__file__).resolve().parents[3] / "shared" / "data"
+    path = folder / "mri" / "sri24_pd_t2_t1_200x200.npz"
+    if not path.is_file():
+        pytest.skip("the atlas is not here")
+    return path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mask", "sigma", "joint_tv"),
+    [
+        ("masks_author_seed1111_49lines", 0.0, 0.0248),
+        ("masks_author_seed1111_49lines", 0.01, 0.0331),
+        ("masks_author_seed1111_49lines", 0.03, 0.0479),
+        ("masks_r4_seed0_50lines", 0.0, 0.0233),
+        ("masks_r4_seed1_50lines", 0.0, 0.0226),
+    ],
+)
+def test_the_atlas_is_better_than_joint_tv_at_its_best(mask, sigma, joint_tv):
+    with np.load(atlas()) as arrays:
+        truth, sampled = arrays["images"], arrays[mask]
+    rng = np.random.default_rng(0)
+    noise = rng.standard_normal(truth.shape) + 1j * rng.standard_normal(truth.shape)
+    y = np.where(sampled, np.fft.fft2(truth, norm="ortho") + noise * sigma / 2**0.5, 0)
+    found = mri.reconstruct(y, sampled, real=True, centered=False)
+    assert mri.nrmse(found.image, truth) < 0.8 * joint_tv
+    inside = np.any(truth > 0, axis=0)
+    covered = (np.abs(found.image - truth) < 1.96 * found.std)[:, inside].mean()
+    assert 0.88 < covered < 0.98
+
+
+@pytest.mark.slow
+def test_the_papers_table_quickly(tmp_path):
+    from cofem.paper.mri import run
+
+    lines = []
+    page = run(atlas(), tmp_path, quick=True, report=lines.append)
+    assert "SBL, image" in page.read_text(encoding="utf-8")
+    assert (tmp_path / "mri_fig5.png").exists()
+    assert (tmp_path / "mri_table2.csv").exists()
+    assert len(lines) == 4
