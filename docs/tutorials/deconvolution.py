@@ -1,14 +1,14 @@
 """Non-negative deconvolution."""
 # %% [markdown]
-# Spikes behind a decaying response, and they cannot be negative. The response
-# c_t = γ c_{t−1} + z_t is `operators.Autoregressive`; for it the posterior is exact in linear time
+# Spikes behind a decaying response, and they cannot be negative. The response c_t = γ c_{t−1} +
+# z_t is `operators.Autoregressive`; for it the posterior is exact in linear time
 # (`method="banded"`, chosen by itself).
 
 # %%
 import numpy as np
 
 import cofem
-from cofem import plot
+from cofem import calcium, plot
 from cofem.operators import Autoregressive, Convolution
 
 rng = np.random.default_rng(0)
@@ -53,12 +53,10 @@ post = cofem.fit(measured, y, noise_precision=1 / sigma**2, nonnegative=True, to
 print(post.method, np.corrcoef(phi.forward(post.mean), phi.forward(z))[0, 1] > 0.95)
 
 # %% [markdown]
-# For fluorescence traces use [`cofem.calcium.deconvolve`](../reference/calcium.md): it also finds the
-# baseline, the noise and the decay time of every cell.
+# For fluorescence traces use [`cofem.calcium.deconvolve`](../reference/calcium.md): it also finds
+# the baseline, the noise and the decay time of every cell.
 
 # %%
-from cofem import calcium
-
 dff, spikes = calcium.simulate(n_cells=2, n_frames=1500, framerate=30.0, seed=0)
 result = calcium.deconvolve(dff, framerate=30.0, n_jobs=1)
 print(result.spikes.shape, result.tau_d.round(2), len(result.events()), "events")
@@ -66,5 +64,6 @@ print(result.spikes.shape, result.tau_d.round(2), len(result.events()), "events"
 # %% [markdown]
 # ## What to keep in mind
 #
-# The evidence that is reported is the Gaussian one, without the constraint. Coordinates are rectified
-# one by one, so `sample` draws them independently, and `variance_of` and `predict` refuse.
+# The evidence that is reported is the Gaussian one, without the constraint. Coordinates are
+# rectified one by one, so `sample` draws them independently, and `variance_of` and `predict`
+# refuse.

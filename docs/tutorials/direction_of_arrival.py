@@ -1,9 +1,9 @@
 """Joint and complex: directions of arrival."""
 # %% [markdown]
-# A line of M antennas half a wavelength apart hears a few distant sources. The snapshot
-# at time ℓ is y_ℓ = Φz_ℓ + noise: column j of Φ is how the array answers a wave from angle θ_j, a
-# complex exponential, and z_ℓ holds the amplitudes of the sources at that moment. The amplitudes
-# change from snapshot to snapshot; the directions do not. So the snapshots are **joint tasks**: one
+# A line of M antennas half a wavelength apart hears a few distant sources. The snapshot at time ℓ
+# is y_ℓ = Φz_ℓ + noise: column j of Φ is how the array answers a wave from angle θ_j, a complex
+# exponential, and z_ℓ holds the amplitudes of the sources at that moment. The amplitudes change
+# from snapshot to snapshot; the directions do not. So the snapshots are **joint tasks**: one
 # prior precision α_j per direction, shared by all of them.
 
 # %%
@@ -36,8 +36,8 @@ y = amplitudes @ steering(sources).T + sigma * complex_normal(n_snapshots, n_ant
 print(y.shape, y.dtype)
 
 # %% [markdown]
-# One `phi` and `y` of shape (L, N): L joint tasks. Complex data need nothing special; E|noise|² is
-# 1/β.
+# One `phi` and `y` of shape (L, N): L joint tasks. Complex data need nothing special; E|noise|²
+# is 1/β.
 
 # %%
 phi = steering(angles)
@@ -48,8 +48,8 @@ peaks = [j for j in range(1, len(angles) - 1) if power[j] > max(power[j - 1], po
 print("directions found:", angles[peaks])
 
 # %% [markdown]
-# A conventional beamformer sees one broad hump where there are two sources: their distance, 6°, is
-# less than the width of the beam, 2/M radians or 7°.
+# A conventional beamformer sees one broad hump where there are two sources: their distance, 6°,
+# is less than the width of the beam, 2/M radians or 7°.
 
 # %%
 beam = np.sqrt(np.mean(np.abs(y @ phi.conj()) ** 2, axis=0))
@@ -78,8 +78,8 @@ for single in alone:
 # %% [markdown]
 # ## How sure?
 #
-# A complex coordinate has no interval; `post.std` is √E|z − μ|², the radius of its cloud. Ask for the
-# support: coordinates whose cloud excludes zero.
+# A complex coordinate has no interval; `post.std` is √E|z − μ|², the radius of its cloud. Ask for
+# the support: coordinates whose cloud excludes zero.
 
 # %%
 inside = post.support(0.999)

@@ -8,6 +8,9 @@
 # `y`, and you get the posterior of `z`: a mean and a standard deviation for every entry.
 
 # %%
+import pathlib
+import tempfile
+
 import numpy as np
 
 import cofem
@@ -25,8 +28,8 @@ post = cofem.fit(phi, y)
 print(post)
 
 # %% [markdown]
-# There was nothing to tune: the noise was estimated, and every coordinate learned how large it
-# is allowed to be. `noise_precision` is β = 1/σ²; here σ = 0.01, so the truth is 10,000.
+# There was nothing to tune: the noise was estimated, and every coordinate learned how large it is
+# allowed to be. `noise_precision` is β = 1/σ²; here σ = 0.01, so the truth is 10,000.
 
 # %%
 error = np.linalg.norm(post.mean - z) / np.linalg.norm(z)
@@ -54,9 +57,6 @@ plot.posterior(post, z)
 # `load` if you want to draw samples or predict later.
 
 # %%
-import pathlib
-import tempfile
-
 with tempfile.TemporaryDirectory() as folder:
     path = pathlib.Path(folder, "posterior.npz")
     post.save(path)
@@ -66,5 +66,5 @@ print(np.array_equal(again.mean, post.mean), again.sample(3, seed=0).shape)
 # %% [markdown]
 # From files and without Python: `cofem solve phi.npy y.npy -o posterior.npz`.
 #
-# Next: [your own operator](your_operator.md), or
-# [what the error bars do not promise](uncertainty.md).
+# Next: [your own operator](your_operator.md), or [what the error bars do not
+# promise](uncertainty.md).

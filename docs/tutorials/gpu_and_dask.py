@@ -31,14 +31,14 @@ else:
     print("torch is not installed here")
 
 # %% [markdown]
-# Operators follow their argument to its library, device and precision. Single precision halves time
-# and memory, and is enough for most data. A GPU pays from about D = 100,000 on; below, the overhead of
-# starting kernels is larger than the work.
+# Operators follow their argument to its library, device and precision. Single precision halves
+# time and memory, and is enough for most data. A GPU pays from about D = 100,000 on; below, the
+# overhead of starting kernels is larger than the work.
 #
 # ## Many problems
 #
-# `cofem.fit_many(phi, Y)` fits every row of Y on its own. It goes through joblib: `n_jobs=-1` uses all
-# cores.
+# `cofem.fit_many(phi, Y)` fits every row of Y on its own. It goes through joblib: `n_jobs=-1`
+# uses all cores.
 
 # %%
 Z = rng.normal(size=(12, 512)) * (rng.random((12, 512)) < 0.02)
@@ -49,13 +49,14 @@ print(many)
 # %% [markdown]
 # ## Dask
 #
-# Around the same call, `joblib.parallel_config("dask")` sends the work to a cluster. Results can go to
-# a folder or a zarr group as they come (`store=`), and an interrupted run goes on. Here the
+# Around the same call, `joblib.parallel_config("dask")` sends the work to a cluster. Results can
+# go to a folder or a zarr group as they come (`store=`), and an interrupted run goes on. Here the
 # "cluster" is two threads of this process; on a real one, give the address of the scheduler.
 
 # %%
 if importlib.util.find_spec("distributed"):
     import joblib
+
     from distributed import Client
 
     with (
@@ -68,5 +69,5 @@ else:
     print("dask.distributed is not installed here")
 
 # %% [markdown]
-# [Many problems at once](../many.md) has the rest. One problem that is too large for one GPU can be
-# shared by several processes with `process_group=`, for which `torchrun` starts the processes.
+# [Many problems at once](../many.md) has the rest. One problem that is too large for one GPU can
+# be shared by several processes with `process_group=`, for which `torchrun` starts the processes.

@@ -3,6 +3,8 @@
 # A fit tells how it went in three places: `post.converged`, `post.message` and `post.history`.
 
 # %%
+import pathlib
+import tempfile
 import warnings
 
 import numpy as np
@@ -53,7 +55,8 @@ print(short.converged, simulate.nrmse(short.mean, problem.z) > simulate.nrmse(po
 #
 # ## Watching, and stopping by yourself
 #
-# `progress=True` shows a bar. `callback` gets the state after every iteration; returning True stops.
+# `progress=True` shows a bar. `callback` gets the state after every iteration; returning True
+# stops.
 
 # %%
 seen = []
@@ -71,13 +74,10 @@ print(len(seen), stopped.converged, "|", stopped.message)
 # %% [markdown]
 # ## Long runs
 #
-# `checkpoint="state.npz"` writes the state every ten iterations. Call again with the same arguments
-# after a power cut and the fit goes on, to the same answer as an unbroken one.
+# `checkpoint="state.npz"` writes the state every ten iterations. Call again with the same
+# arguments after a power cut and the fit goes on, to the same answer as an unbroken one.
 
 # %%
-import pathlib
-import tempfile
-
 with tempfile.TemporaryDirectory() as folder:
     state = pathlib.Path(folder, "state.npz")
     options = {"noise_precision": 1e4, "checkpoint": state, "tol": 0}

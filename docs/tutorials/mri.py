@@ -1,7 +1,7 @@
 """MRI: images from part of k-space."""
 # %% [markdown]
-# Three contrasts of one head, a third of k-space. The head is drawn by the code, so this page needs
-# no data.
+# Three contrasts of one head, a third of k-space. The head is drawn by the code, so this page
+# needs no data.
 
 # %%
 import matplotlib.pyplot as plt
@@ -37,7 +37,8 @@ for ax, picture, name in zip(axes, shown, ("truth", "zero-filled", "mean", "std"
 
 # %% [markdown]
 # Does the standard deviation mean something? Compare it with the error: about one pixel in twenty
-# should be more than 1.96 standard deviations off, and the large errors should be where it is large.
+# should be more than 1.96 standard deviations off, and the large errors should be where it is
+# large.
 
 # %%
 ratio = np.abs(found.image - truth) / found.std

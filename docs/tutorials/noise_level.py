@@ -21,14 +21,14 @@ for noise_std in (0.003, 0.01, 0.03, 0.1):
     )
 
 # %% [markdown]
-# The estimate comes from generalised cross-validation; [the page on noise](../noise.md) tells how,
-# what else was tried, and how often it is off. Maximising the evidence over β does not work when
-# N < D: it always finds that there is no noise.
+# The estimate comes from generalised cross-validation; [the page on noise](../noise.md) tells
+# how, what else was tried, and how often it is off. Maximising the evidence over β does not work
+# when N < D: it always finds that there is no noise.
 #
 # ## What a wrong β does
 #
-# Too low (too much noise assumed) loses small coefficients. Too high fits noise, which shows first in
-# zeros that are called non-zero. A factor of three changes the error little.
+# Too low (too much noise assumed) loses small coefficients. Too high fits noise, which shows
+# first in zeros that are called non-zero. A factor of three changes the error little.
 
 # %%
 problem = simulate.dct(D=900, seed=3, noise_std=0.1, sparsity=0.08)
@@ -42,8 +42,8 @@ for factor in (0.01, 0.3, 1.0, 3.0, 100.0):
 # %% [markdown]
 # ## Unequal noise
 #
-# The model has one β. If measurement i has standard deviation σ_i, divide row i of Φ and y_i by σ_i;
-# then β = 1 for all of them.
+# The model has one β. If measurement i has standard deviation σ_i, divide row i of Φ and y_i by
+# σ_i; then β = 1 for all of them.
 
 # %%
 rng = np.random.default_rng(0)

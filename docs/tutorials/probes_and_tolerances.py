@@ -29,8 +29,8 @@ for accuracy in (0.25, 0.1, 0.05):
     print(f"accuracy {accuracy:4.2f}: K = {asked.n_probes}")
 
 # %% [markdown]
-# Does it pay? The same problem with more and more probes, everything else equal. `products` counts
-# rows multiplied by Φ or Φᴴ, which is nearly all of the work.
+# Does it pay? The same problem with more and more probes, everything else equal. `products`
+# counts rows multiplied by Φ or Φᴴ, which is nearly all of the work.
 
 # %%
 for n_probes in (1, 2, 4, 16):
@@ -45,10 +45,10 @@ for n_probes in (1, 2, 4, 16):
 # %% [markdown]
 # ## What the tolerances do
 #
-# Each system has its own. `mean_rtol` is that of the mean and must be tight: near the limit of what
-# can be recovered 1e-4 already fails. `probe_rtol` may be loose, because the Monte Carlo error is
-# larger anyway. `mean_balance` is a second condition on the mean, for high noise precision; the second
-# line below does without it too.
+# Each system has its own. `mean_rtol` is that of the mean and must be tight: near the limit of
+# what can be recovered 1e-4 already fails. `probe_rtol` may be loose, because the Monte Carlo
+# error is larger anyway. `mean_balance` is a second condition on the mean, for high noise
+# precision; the second line below does without it too.
 
 # %%
 for mean_rtol in (1e-6, 1e-2):

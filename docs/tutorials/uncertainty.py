@@ -19,8 +19,8 @@ def coverage(post, z, where, level=0.95):
 # %% [markdown]
 # ## With known hyperparameters it is exact
 #
-# Draw z from the prior itself and give the fit the α and β that made it: a 95 % interval then holds
-# the truth 95 times in 100, up to chance.
+# Draw z from the prior itself and give the fit the α and β that made it: a 95 % interval then
+# holds the truth 95 times in 100, up to chance.
 
 # %%
 rng = np.random.default_rng(0)
@@ -54,10 +54,10 @@ for noise_std in (0.01, 0.1, 0.3):
 
 # %% [markdown]
 # Two things happen at high noise. Intervals are narrow for the reason above; and small
-# coefficients are switched off: α grows without bound, the mean goes to zero, and the interval with
-# it. **A coordinate that was switched off has a tiny standard deviation. It says "the model
-# chose zero", not "the data prove zero".** Entries below a few times σ/‖φ_j‖ are easily missed, and
-# larger ones where columns are alike.
+# coefficients are switched off: α grows without bound, the mean goes to zero, and the interval
+# with it. **A coordinate that was switched off has a tiny standard deviation. It says "the model
+# chose zero", not "the data prove zero".** Entries below a few times σ/‖φ_j‖ are easily missed,
+# and larger ones where columns are alike.
 
 # %%
 problem = simulate.gaussian(D=400, seed=0, noise_std=0.3)
@@ -93,5 +93,5 @@ print(f"a new measurement of the sum: {mean[0]:.2f} ± {std[0]:.2f}, noise inclu
 # - Other solutions: EM finds one maximum of the evidence. Far into undersampling it can be a wrong
 #   one, with small error bars.
 #
-# When intervals must hold whatever happens, use conformal prediction on held-out measurements; when
-# you can afford it, run a sampler over α as well.
+# When intervals must hold whatever happens, use conformal prediction on held-out measurements;
+# when you can afford it, run a sampler over α as well.

@@ -1,8 +1,8 @@
 """Your own operator."""
 # %% [markdown]
-# Φ may be a NumPy array, a torch tensor, a SciPy sparse array, a SciPy or PyLops linear
-# operator, one of `cofem.operators`, or two functions of yours. Only products with Φ and its
-# adjoint Φᴴ are ever asked for.
+# Φ may be a NumPy array, a torch tensor, a SciPy sparse array, a SciPy or PyLops linear operator,
+# one of `cofem.operators`, or two functions of yours. Only products with Φ and its adjoint Φᴴ are
+# ever asked for.
 
 # %%
 import importlib.util

@@ -175,8 +175,8 @@ def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
             )
         if coupling.is_complex:
             raise ValueError("coupling must be real and non-negative; it is complex")
-        entries = getattr(coupling, "matrix", None)
-        entries = getattr(entries, "data", entries) if isinstance(coupling, Sparse) else entries
+        stored: Any = getattr(coupling, "matrix", None)
+        entries: Any = stored.data if isinstance(coupling, Sparse) else stored
         if backend.is_array(entries) and bool(backend.namespace(entries).any(entries < 0)):
             raise ValueError("coupling must be non-negative; it has negative weights")
     return Tie(labels, coupling)

@@ -1,20 +1,18 @@
 """``cofem calcium`` on files and suite2p folders."""
 
+import importlib
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from cofem.calcium import deconvolve, load_deconvolution, read_suite2p, simulate
-from cofem.cli import calcium as command
-from cofem.cli.errors import OneLineErrors
+from cofem.cli import app
 
-app = typer.Typer(cls=OneLineErrors)
-app.command("calcium")(command.calcium)
-app.command("other")(lambda: None)  # with a single command typer would not ask for its name
+# The package's attribute of that name is the command itself.
+command = importlib.import_module("cofem.cli.calcium")
 
 
 def run(*arguments):

@@ -89,7 +89,8 @@ def filtered_mode(
     ...               mean=np.array([1.0, 0.0, 2.0, 0.0]), variance=np.full(4, 0.1)).round(6)
     array([1., 0., 2., 0.])
     """
-    if not (isinstance(q, numbers.Real) and 0 < float(q) < 1):
+    level: Any = q
+    if not (isinstance(level, numbers.Real) and 0 < float(level) < 1):
         raise ValueError(f"q must be a number between 0 and 1, got {q!r}")
     if backend.is_complex(y) or backend.is_complex(mean):
         raise ValueError("the filtered mode is of non-negative unknowns: y must be real")
