@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+RESULTS = HERE.parents[1] / "benchmarks" / "results"
 TEXT, CODE = "# %% [markdown]", "# %%"
 
 
@@ -109,4 +110,12 @@ def on_files(files: Any, config: Any) -> Any:
         files.append(File.generated(config, f"tutorials/{path.stem}.md", content=text))
         for name, data in pictures.items():
             files.append(File.generated(config, f"tutorials/images/{name}", content=data))
+    for path in sorted(RESULTS.glob("*.md")):
+        text = path.read_text(encoding="utf-8")
+        files.append(File.generated(config, f"results/{path.name}", content=text))
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Point links to the results of the benchmarks, which lie outside, to their pages."""
+    return markdown.replace("](../benchmarks/results/", "](results/")

@@ -8,7 +8,6 @@ which averages over neighbours, so that very few suffice.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,13 +21,18 @@ from cofem.mri.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import Encoding
 from cofem.mri.image_precision import ImagePrecision
+from cofem.mri.phase import (
+    LEAST_TURN,
+    PHASE_TURNS,
+    PHASE_WIDTH,
+    size_of_turn,
+    turned_back,
+    unit_phase,
+)
 from cofem.operators import Smoothing
 
 HISTORY = ("iteration", "change", "noise_std", "cg_steps", "products", "seconds")
 LEARNING, REPORTING = 0, 1  # streams of random numbers
-PHASE_TURNS = 3  # as often the phase of complex images is looked at anew
-LEAST_TURN = 0.03  # radians, root mean square: less is not worth it
-PHASE_WIDTH = 3.5  # pixels over which it is smooth
 
 
 @dataclass(frozen=True)
@@ -158,7 +162,7 @@ class ImageModel:
                 if turns == PHASE_TURNS or self.encoding.n_parts == 1:
                     break
                 turn = unit_phase(self._phase_smoother.forward(state.mean))
-                if _angle(turn, state.mean) < LEAST_TURN:
+                if size_of_turn(turn, state.mean) < LEAST_TURN:
                     break
                 turns, settled_at = turns + 1, iteration + 1
                 draws = self._turn(turn, state, draws)
@@ -276,41 +280,6 @@ class ImageModel:
         values = (iteration + 1, change, noise, steps, self.products, seconds)
         for name, value in zip(HISTORY, values, strict=True):
             state.history[name].append(value)
-
-
-def unit_phase(parts: Array) -> Array:
-    """Return exp(iφ), (L, P), of complex images given as real and imaginary parts (2L, P).
-
-    Examples
-    --------
-    >>> unit_phase(np.array([[3.0, 0.0], [4.0, 0.0]]))
-    array([[0.6+0.8j, 1. +0.j ]])
-    """
-    xp = backend.namespace(parts)
-    half = parts.shape[0] // 2
-    x = parts[:half, :] + 1j * parts[half:, :]
-    size = xp.abs(x)
-    one = xp.ones_like(size)
-    return xp.where(size > 0, x / xp.where(size > 0, size, one), xp.ones_like(x))
-
-
-def _angle(turn: Array, parts: Array) -> float:
-    """Return the root mean square of |turn − 1|, weighted by the power of the images."""
-    xp = backend.namespace(parts)
-    half = parts.shape[0] // 2
-    power = parts[:half, :] ** 2 + parts[half:, :] ** 2
-    squared = xp.sum(power * backend.abs_squared(turn - 1)) / xp.sum(power)
-    return math.sqrt(float(squared))
-
-
-def turned_back(x: Array, turn: Array) -> Array:
-    """Divide stacked complex images (S, 2L, P) by ``turn`` (L, P), in the precision of x."""
-    xp = backend.namespace(x)
-    half = x.shape[1] // 2
-    cosine = xp.astype(xp.real(turn), x.dtype)
-    sine = xp.astype(xp.imag(turn), x.dtype)
-    re, im = x[:, :half, :], x[:, half:, :]
-    return xp.concat([re * cosine + im * sine, im * cosine - re * sine], axis=1)
 
 
 def _relative_change(new: Array, old: Array) -> float:

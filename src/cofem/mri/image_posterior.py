@@ -14,6 +14,7 @@ from cofem.mri.checks import KSpace
 from cofem.mri.encoding import Encoding, make_encoding
 from cofem.mri.image_model import ImageModel, ImageOptions, Learned, Progress
 from cofem.mri.image_precision import ImagePrecision
+from cofem.mri.phase import smooth_phase
 from cofem.mri.result import Reconstruction
 from cofem.operators import Smoothing
 
@@ -105,42 +106,6 @@ def _report(
         model="image",
         _sampler=sampler,
     )
-
-
-def smooth_phase(data: KSpace) -> np.ndarray:
-    """Return exp(iφ) of every contrast from the centre of its k-space, (L, *shape).
-
-    A first guess, from the frequencies that alias with nothing;
-    :class:`cofem.mri.image_model.ImageModel` improves on it.
-    """
-    axes = tuple(range(-len(data.shape), 0))
-    windows = np.stack([_window(mask) for mask in data.mask])
-    if data.sensitivities is None:
-        image = np.fft.ifftn(data.kspace * windows, axes=axes, norm="ortho")
-    else:
-        images = np.fft.ifftn(data.kspace * windows[:, None], axes=axes, norm="ortho")
-        image = np.sum(data.sensitivities.conj() * images, axis=1)
-    size = np.abs(image)
-    return np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)
-
-
-def _window(mask: np.ndarray) -> np.ndarray:
-    """Return a Gaussian that fades where the fully sampled centre of ``mask`` ends."""
-    half = 0
-    centred = np.fft.fftshift(mask)
-    while 2 * half + 3 <= max(mask.shape):
-        box = tuple(
-            slice(max(n // 2 - half - 1, 0), min(n // 2 + half + 2, n)) for n in mask.shape
-        )
-        if not centred[box].all():
-            break
-        half += 1
-    window = np.ones(mask.shape)
-    for axis, side in enumerate(mask.shape):
-        width = min(max(half / 2, 1.0), side / 16)
-        wave = np.exp(-0.5 * (np.fft.fftfreq(side, 1 / side) / width) ** 2)
-        window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim)])
-    return window
 
 
 def _variance(

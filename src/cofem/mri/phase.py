@@ -1,0 +1,91 @@
+"""The phase of complex images: found, and turned away.
+
+Any phase may be turned away, for the images that are left stay complex. But one that varies
+makes gradients everywhere, and without it the imaginary parts are nearly zero, which the prior
+of the model ``image`` learns.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.mri.checks import KSpace
+
+PHASE_TURNS = 3  # as often the phase is looked at anew, each time when EM has settled
+LEAST_TURN = 0.03  # radians, root mean square: less is not worth it
+PHASE_WIDTH = 3.5  # pixels over which the phase of a reconstruction is smoothed
+
+
+def smooth_phase(data: KSpace) -> np.ndarray:
+    """Return exp(iφ) of every contrast from the centre of its k-space, (L, *shape).
+
+    A first guess, from the frequencies that alias with nothing;
+    :class:`cofem.mri.image_model.ImageModel` improves on it.
+    """
+    axes = tuple(range(-len(data.shape), 0))
+    windows = np.stack([_window(mask) for mask in data.mask])
+    if data.sensitivities is None:
+        image = np.fft.ifftn(data.kspace * windows, axes=axes, norm="ortho")
+    else:
+        images = np.fft.ifftn(data.kspace * windows[:, None], axes=axes, norm="ortho")
+        image = np.sum(data.sensitivities.conj() * images, axis=1)
+    size = np.abs(image)
+    return np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)
+
+
+def _window(mask: np.ndarray) -> np.ndarray:
+    """Return a Gaussian that fades where the fully sampled centre of ``mask`` ends."""
+    half = 0
+    centred = np.fft.fftshift(mask)
+    while 2 * half + 3 <= max(mask.shape):
+        box = tuple(
+            slice(max(n // 2 - half - 1, 0), min(n // 2 + half + 2, n)) for n in mask.shape
+        )
+        if not centred[box].all():
+            break
+        half += 1
+    window = np.ones(mask.shape)
+    for axis, side in enumerate(mask.shape):
+        width = min(max(half / 2, 1.0), side / 16)
+        wave = np.exp(-0.5 * (np.fft.fftfreq(side, 1 / side) / width) ** 2)
+        window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim)])
+    return window
+
+
+def unit_phase(parts: Array) -> Array:
+    """Return exp(iφ), (L, P), of complex images given as real and imaginary parts (2L, P).
+
+    Examples
+    --------
+    >>> unit_phase(np.array([[3.0, 0.0], [4.0, 0.0]]))
+    array([[0.6+0.8j, 1. +0.j ]])
+    """
+    xp = backend.namespace(parts)
+    half = parts.shape[0] // 2
+    x = parts[:half, :] + 1j * parts[half:, :]
+    size = xp.abs(x)
+    one = xp.ones_like(size)
+    return xp.where(size > 0, x / xp.where(size > 0, size, one), xp.ones_like(x))
+
+
+def size_of_turn(turn: Array, parts: Array) -> float:
+    """Return the root mean square of |turn − 1|, weighted by the power of the images."""
+    xp = backend.namespace(parts)
+    half = parts.shape[0] // 2
+    power = parts[:half, :] ** 2 + parts[half:, :] ** 2
+    squared = xp.sum(power * backend.abs_squared(turn - 1)) / xp.sum(power)
+    return math.sqrt(float(squared))
+
+
+def turned_back(x: Array, turn: Array) -> Array:
+    """Divide stacked complex images (S, 2L, P) by ``turn`` (L, P), in the precision of x."""
+    xp = backend.namespace(x)
+    half = x.shape[1] // 2
+    cosine = xp.astype(xp.real(turn), x.dtype)
+    sine = xp.astype(xp.imag(turn), x.dtype)
+    re, im = x[:, :half, :], x[:, half:, :]
+    return xp.concat([re * cosine + im * sine, im * cosine - re * sine], axis=1)
