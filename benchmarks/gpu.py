@@ -247,7 +247,7 @@ def _waits(work: Callable[[], Any]) -> int:
             work()
         finally:
             torch.cuda.set_sync_debug_mode("default")
-    return sum("synchronizing" in str(w.message) for w in seen)
+    return sum("synchronizing CUDA" in str(w.message) for w in seen)
 
 
 # -- exact EM ------------------------------------------------------------------------

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+import cofem
+from cofem import simulate
 from common import Claim, Result, Table, median, note
 from problems import DICTIONARIES, METHODS, Dictionary, run_fit
 
@@ -40,11 +46,11 @@ def run(quick: bool) -> Result:
     }
     return Result(
         "Noise that is not given",
-        [_table(found, D)],
+        [_table(found, D), _others(D, n_seeds)],
         _claims(found),
         [
             "CoFEM with its default options and stopping rule. Cost: products of the whole fit, "
-            "search included, over those of the fit that is given β."
+            "search included, over those of the fit that is given β.",
         ],
     )
 
@@ -75,6 +81,41 @@ def _table(found: dict[Key, list[Found]], D: int) -> Table:
              median(f.cost for f in of_case)]
         )  # fmt: skip
     return Table(f"Noise precision found at D = {D}", columns, rows)
+
+
+def _others(D: int, n_seeds: int) -> Table:
+    """Try the ends: no signal at all, hardly any noise, and nothing that is sparse."""
+    cases: dict[str, Callable[[int], tuple[Any, np.ndarray, float]]] = {
+        "noise alone, DCT, N = D/3": lambda seed: _noise_alone(D, seed),
+        "DCT, f = 0.02, σ = 0.3": lambda seed: _simulated(D, seed, sparsity=0.02, noise_std=0.3),
+        "DCT, f = 0.12, 79 dB": lambda seed: _simulated(D, seed, noise_std=1e-4),
+        "dense z, N = 5 D, σ = 0.1": lambda seed: _least_squares(D // 4, seed),
+    }
+    rows = []
+    for name, make in cases.items():
+        ratios = []
+        for seed in range(n_seeds):
+            phi, y, beta = make(seed)
+            post = cofem.fit(phi, y, method=METHODS["cofem"], max_iter=2, tol=0.0)
+            ratios.append(float(post.noise_precision) / beta)
+        rows.append([name, n_seeds, median(ratios), min(ratios), max(ratios)])
+    return Table("Other data", ["data", "seeds", "β̂/β median", "least", "largest"], rows)
+
+
+def _noise_alone(D: int, seed: int) -> tuple[Any, np.ndarray, float]:
+    phi = simulate.dct(D, seed).phi
+    return phi, np.random.default_rng(seed).normal(size=phi.shape[0]), 1.0
+
+
+def _simulated(D: int, seed: int, **options: float) -> tuple[Any, np.ndarray, float]:
+    problem = simulate.dct(D, seed, **options)
+    return problem.phi, problem.y, problem.noise_precision
+
+
+def _least_squares(D: int, seed: int) -> tuple[Any, np.ndarray, float]:
+    random = np.random.default_rng(seed)
+    phi = random.normal(size=(5 * D, D)) / math.sqrt(5 * D)
+    return phi, phi @ random.normal(size=D) + 0.1 * random.normal(size=5 * D), 100.0
 
 
 def _claims(found: dict[Key, list[Found]]) -> list[Claim]:

@@ -3,6 +3,7 @@
 Run with ``pytest -m cuda tests/test_cuda.py`` where there is one.
 """
 
+import contextlib
 import importlib.util
 import warnings
 from pathlib import Path
@@ -26,7 +27,7 @@ CUDA = "cuda"
 @pytest.fixture
 def steps():
     """Let a test choose who takes the steps: the fused kernels, or plain torch."""
-    from cofem.backend._torch import engine, fused
+    from cofem.backend._torch import engine, fused, pool
 
     where = Path(__file__).parent / "linalg" / "eager_steps.py"
     spec = importlib.util.spec_from_file_location("eager_steps", where)
@@ -34,7 +35,7 @@ def steps():
     spec.loader.exec_module(plain)
 
     def choose(name):
-        engine._kept.clear()
+        pool._kept.clear()
         engine.make_steps = {"fused": fused.FusedSteps, "plain": plain.EagerSteps}[name]
 
     yield choose
@@ -79,30 +80,35 @@ def test_the_kernels_do_what_plain_torch_does(steps, kind, dtype, n_rows):
     if n_rows > 1:
         rhs[1] = 0
     single = real == np.float32
+    rtol = np.geomspace(1e-1, 1e-5 if single else 1e-8, n_rows)
     found = {}
     for who in ("plain", "fused", "fused again", "graph"):
         if who != "graph":
             steps(who.split()[0])
         found[who] = solve(
             ShiftedGram(operator, 30.0, alpha), rhs, preconditioner=alpha + 30,
-            rtol=np.geomspace(1e-1, 1e-5 if single else 1e-8, n_rows), max_steps=300,
+            rtol=rtol, max_steps=300,
             start=0.1 * rhs, balance=0.05, keep_coefficients=True,
         )  # fmt: skip
     plain, fused = found["plain"], found["fused"]
-    assert (abs(plain.steps - fused.steps) <= 1).all()
     np.testing.assert_array_equal(plain.status, fused.status)
-    allowed = (1e-3 if single else 1e-7) * abs(plain.x).max()
-    assert abs(plain.x - fused.x).max() <= allowed
-    same = plain.steps == fused.steps  # rounding may tip one over its tolerance
-    assert same.sum() >= n_rows - 2
-    np.testing.assert_allclose(
-        fused.residual[same], plain.residual[same], rtol=0.05, atol=1e-6 if single else 1e-12
-    )
+    # After a few dozen steps rounding leads them apart; before that they are the same.
+    assert (abs(plain.steps - fused.steps) <= 3).all()
     for (a, b), (c, e) in zip(plain.coefficients, fused.coefficients, strict=True):
-        few = min(len(a), len(c), 4)
-        close = {"rtol": 1e-4 if single else 1e-9}
+        few = min(len(a), len(c), 6)
+        close = {"rtol": 1e-3 if single else 1e-9}
         np.testing.assert_allclose(a[:few], c[:few], **close)
         np.testing.assert_allclose(b[:few], e[:few], **close)
+    # The residual, by the operator's own product in double precision.
+    wide = {np.float32: np.float64, np.complex64: np.complex128}.get(np.dtype(dtype).type, dtype)
+    x, b = (v.to(getattr(torch, np.dtype(wide).name)) for v in (fused.x, rhs))
+    if kind == "dense":
+        operator = Dense(operator.matrix.to(x.dtype))
+    r = b - 30.0 * operator.gram(x) - alpha.double() * x
+    own = [torch.sum(abs(v) ** 2 / (alpha.double() + 30), -1) ** 0.5 for v in (r, b)]
+    true = (own[0] / torch.where(own[1] > 0, own[1], 1.0)).cpu().numpy()
+    np.testing.assert_allclose(fused.residual, true, rtol=1e-3, atol=3e-6 if single else 1e-12)
+    assert (true[fused.converged] <= 1.01 * rtol[fused.converged] + single * 3e-6).all()
     # Replayed as a graph, and anew: the same bits.
     assert torch.equal(fused.x, found["fused again"].x)
     assert torch.equal(fused.x, found["graph"].x)
@@ -116,6 +122,12 @@ def test_sums_of_the_field(dtype, n):
     ours = backend.field_sums(alpha, theta, 7.5)
     theirs = backend.field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5 if dtype == "float32" else 1e-12)
+    for share in (0.2, 0.9, 1.0, -1.0):
+        on_host = backend.field_factor(alpha, theta, 100.0, share * n)
+        on_gpu = backend.field_factor(
+            *(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 100.0, share * n
+        )
+        np.testing.assert_allclose(float(on_gpu), on_host, rtol=1e-4)
 
 
 @pytest.mark.parametrize("D", [2**12, 2**15])
@@ -171,6 +183,18 @@ def test_complex_data_groups_tasks_and_samples():
 # -- what leaves the device --------------------------------------------------------
 
 
+@contextlib.contextmanager
+def watching(mode):
+    """Let torch warn, or fail, when something waits for the device; yield what it said."""
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            torch.cuda.set_sync_debug_mode(mode)
+            yield seen
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+
 def test_nothing_waits_between_looks():
     problem = simulate.dct(4096, seed=0)
     rhs = torch.randn(9, 4096, device=CUDA)
@@ -185,11 +209,8 @@ def test_nothing_waits_between_looks():
     batch()
     batch()  # now everything is a graph
     torch.cuda.synchronize()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with watching("error"):
         batch()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
     assert int(made.state.steps.max()) > 0
 
 
@@ -202,14 +223,9 @@ def test_a_fit_waits_a_few_times_an_iteration():
                   max_iter=iterations, tol=0.0)  # fmt: skip
 
     def waits(iterations):
-        with warnings.catch_warnings(record=True) as seen:
-            warnings.simplefilter("always")
-            torch.cuda.set_sync_debug_mode("warn")
-            try:
-                fit(iterations)
-            finally:
-                torch.cuda.set_sync_debug_mode("default")
-        return sum("synchronizing" in str(w.message) for w in seen)
+        with watching("warn") as seen:
+            fit(iterations)
+        return sum("synchronizing CUDA" in str(w.message) for w in seen)
 
     fit(3)
     each = (waits(13) - waits(3)) / 10

@@ -24,6 +24,8 @@ TUTORIALS = pages.tutorials()
 PAGES = sorted(DOCS.glob("*.md"))
 # Pages whose blocks take minutes; those of the models have tests of their own.
 SLOW = {"rivals.md", "models.md", "paper.md"}
+# Pieces of programs that torchrun starts, or that need a GPU.
+ELSEWHERE = {"distributed.md", "gpu.md"}
 # Sections about another library are skipped where that is not installed.
 FOREIGN = ("sklearn", "spgl1", "oasis", "sigpy", "mne", "torch", "pylops", "dask", "distributed",
            "zarr", "nibabel", "pywt")  # fmt: skip
@@ -63,6 +65,8 @@ def sections(text):
 
 def cases():
     for path in PAGES:
+        if path.name in ELSEWHERE:
+            continue
         slow = [pytest.mark.slow] if path.name in SLOW else []
         text = path.read_text("utf-8")
         if any(sections(text)):
@@ -87,7 +91,7 @@ def absent(error):
     return (error.name or "").split(".")[0] in FOREIGN
 
 
-@pytest.mark.parametrize("path", cases())
+@pytest.mark.parametrize("path", list(cases()))
 def test_blocks_of_pages_run(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names, skipped, ran = {"__name__": "__main__"}, [], 0
@@ -153,6 +157,11 @@ def test_the_site_builds_strictly(tmp_path):
     for entry in nav_entries():
         built = (tmp_path / "site" / entry).with_suffix(".html").read_text("utf-8")
         assert "<h1" in built, entry
+    reference = "".join(
+        path.read_text("utf-8") for path in (tmp_path / "site" / "reference").glob("*.html")
+    )
+    names = (name.rsplit(".", 1)[1] for name, _ in public_objects())
+    assert [n for n in names if not re.search(rf'id="[\w.]*\.{n}"', reference)] == []
 
 
 # -- docstrings ----------------------------------------------------------------------------

@@ -176,9 +176,11 @@ def test_solve_writes_only_beside_its_output(tmp_path):
     # A name that would leave the folder if anybody unpacked it.
     evil = zipped([("../../escaped.npy", npy("(3,)"))])
     (tmp_path / "in" / "y.npz").write_bytes(evil)
+    found_from = str(Path(cofem.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-B", "-c", textwrap.dedent(WATCHED)],
-        cwd=tmp_path, capture_output=True, text=True, env=os.environ | {"TMPDIR": str(tmp_path)},
+        cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": found_from},
     )  # fmt: skip
     written = {line.split(" ", 1)[1] for line in done.stdout.splitlines() if "WRITE" in line}
     assert done.returncode == 0, done.stderr

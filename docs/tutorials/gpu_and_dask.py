@@ -31,9 +31,8 @@ else:
     print("torch is not installed here")
 
 # %% [markdown]
-# Operators follow their argument to its library, device and precision. Single precision halves
-# time and memory, and is enough for most data. A GPU pays from about D = 100,000 on; below, the
-# overhead of starting kernels is larger than the work.
+# Operators follow their argument to its library, device and precision. float32 takes half of the
+# memory of float64. [The page on GPUs](../gpu.md) has times and sizes.
 #
 # ## Many problems
 #

@@ -9,8 +9,8 @@ import numpy as np
 import cofem
 from cofem import simulate
 
-for noise_std in (0.003, 0.01, 0.03, 0.1):
-    problem = simulate.dct(D=900, seed=2, noise_std=noise_std, sparsity=0.08)
+for noise_std in (0.01, 0.03, 0.1):
+    problem = simulate.dct(D=600, seed=2, noise_std=noise_std, sparsity=0.08)
     post = cofem.fit(problem.phi, problem.y, max_iter=500)
     beta = problem.noise_precision
     known = cofem.fit(problem.phi, problem.y, noise_precision=beta, max_iter=500)
@@ -31,7 +31,7 @@ for noise_std in (0.003, 0.01, 0.03, 0.1):
 # first in zeros that are called non-zero. A factor of three changes the error little.
 
 # %%
-problem = simulate.dct(D=900, seed=3, noise_std=0.1, sparsity=0.08)
+problem = simulate.dct(D=600, seed=3, noise_std=0.1, sparsity=0.08)
 for factor in (0.01, 0.3, 1.0, 3.0, 100.0):
     beta = factor * problem.noise_precision
     post = cofem.fit(problem.phi, problem.y, noise_precision=beta, max_iter=500, tol=1e-3)

@@ -13,19 +13,17 @@ import os
 import secrets
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
-import scipy.io
 import scipy.sparse
 
-ENDINGS = (".npy", ".npz", ".mtx")
+from cofem import headers, matrix_market
+from cofem.headers import RefusedError
 
-# Deflate cannot expand one byte to more than 1032; other methods are refused.
-MOST_EXPANSION = 1032
+ENDINGS = (".npy", ".npz", ".mtx")
 
 _T = TypeVar("_T")
 
@@ -123,9 +121,47 @@ def read_array(path: str | os.PathLike[str], name: str) -> np.ndarray:
     """
     found = _read(path, name)
     if scipy.sparse.issparse(found):
-        found = _named(path, name, lambda: found.toarray())
+        found = _named(path, name, lambda: _dense(found))
     array = np.asarray(found)
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def read_archive(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarray]:
+    """Read all arrays of an .npz, numbers and texts, each checked before it is read.
+
+    Parameters
+    ----------
+    path : path
+        What the file is called does not matter.
+    name : str
+        What the errors call the file.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "p.npz")
+    ...     np.savez(path, mean=np.ones(2), about="a test")
+    ...     sorted(read_archive(path, "posterior"))
+    ['about', 'mean']
+    """
+    file = Path(path)
+    if not file.exists():
+        raise FileNotFoundError(f"{name}: {path} does not exist")
+    if not file.is_file():
+        raise ValueError(f"{name}: {path} is not a file")
+
+    def read() -> dict[str, np.ndarray]:
+        size = file.stat().st_size
+        with zipfile.ZipFile(file) as archive:
+            keys = headers.array_names(archive)
+            for key in keys:
+                headers.check_member(archive, key, size, kinds="biufcSU")
+            headers.refuse_more_than_memory(sum(info.file_size for info in archive.infolist()))
+        with np.load(file, allow_pickle=False) as stored:
+            return {key: np.asarray(stored[key]) for key in keys}
+
+    return _named(path, name, read)
 
 
 def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
@@ -180,8 +216,9 @@ def _named(path: str | os.PathLike[str], name: str, read: Callable[[], _T]) -> _
     """Call ``read``; whatever goes wrong becomes one line that names the file."""
     try:
         return read()
-    except _RefusedError as refused:
-        raise ValueError(f"{name}: {path} {refused}") from None
+    except RefusedError as refused:
+        why = " ".join(str(refused).split())  # a name in an archive may hold anything
+        raise ValueError(f"{name}: {path} {why}") from None
     except PermissionError:
         raise PermissionError(f"{name}: {path} cannot be read: permission denied") from None
     except MemoryError:
@@ -192,23 +229,20 @@ def _named(path: str | os.PathLike[str], name: str, read: Callable[[], _T]) -> _
         raise ValueError(f"{name}: {path} is not a readable {kind} file ({why})") from None
 
 
-class _RefusedError(Exception):
-    """What is wrong with a file, to be put behind its name."""
-
-
 def _read_npy(file: Path, name: str) -> np.ndarray:
     with file.open("rb") as stream:
-        _check_header(stream, file.stat().st_size)
+        headers.check_header(stream, file.stat().st_size)
         stream.seek(0)
         return np.asarray(np.load(stream, allow_pickle=False))
 
 
 def _read_npz(file: Path, name: str) -> Any:
+    size = file.stat().st_size
     with zipfile.ZipFile(file) as archive:
-        keys = [member.removesuffix(".npy") for member in archive.namelist()]
+        keys = headers.array_names(archive)
         if {"format", "shape", "data"} <= set(keys):
             for key in keys:
-                _check_member(archive, key, kinds="biufcSU")
+                headers.check_member(archive, key, size, kinds="biufcSU")
             return _read_sparse(file)
         if name in keys:
             key = name
@@ -216,76 +250,31 @@ def _read_npz(file: Path, name: str) -> Any:
             key = keys[0]
         else:
             held = ", ".join(sorted(keys)) or "nothing"
-            raise _RefusedError(
+            raise RefusedError(
                 f"holds {held}; expected one array, an array called {name}, "
                 "or a SciPy sparse matrix"
             )
-        _check_member(archive, key)
+        headers.check_member(archive, key, size)
     with np.load(file, allow_pickle=False) as arrays:
         return np.asarray(arrays[key])
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    headers.refuse_more_than_memory(math.prod(matrix.shape) * matrix.dtype.itemsize)
+    return np.asarray(matrix.toarray())
 
 
 def _read_sparse(file: Path) -> Any:
     matrix = scipy.sparse.load_npz(file)
     if matrix.dtype.kind not in "biufc":
-        raise _RefusedError(f"holds values of type {matrix.dtype}; expected numbers")
+        raise RefusedError(f"holds values of type {matrix.dtype}; expected numbers")
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)  # an index out of range would crash the product
     return matrix
 
 
 def _read_mtx(file: Path, name: str) -> Any:
-    rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(file)
-    if layout == "array":
-        entries = rows * columns if symmetry == "general" else columns * (columns - 1) // 2
-        shortest = 2  # a digit and a line end
-    else:
-        shortest = 4 if field == "pattern" else 6
-    if entries * shortest - 1 > file.stat().st_size:
-        raise _RefusedError(
-            f"is cut short: its header promises {entries} entries, "
-            f"more than {file.stat().st_size} bytes can hold"
-        )
-    found = scipy.io.mmread(file)
-    return scipy.sparse.coo_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
-
-
-# -- what a header promises, and what is there -----------------------------------------
-
-
-def _check_member(archive: zipfile.ZipFile, key: str, kinds: str = "biufc") -> None:
-    member = f"{key}.npy"
-    if member not in archive.namelist():
-        raise _RefusedError(f"holds {key}, which is not an array")
-    info = archive.getinfo(member)
-    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise _RefusedError(f"holds {key} in an unknown compression")
-    if info.file_size > MOST_EXPANSION * info.compress_size:
-        raise _RefusedError(f"promises more of {key} than its compressed bytes can hold")
-    try:
-        with archive.open(info) as stream:
-            _check_header(stream, info.file_size, f" in {key}", kinds)
-    except (zlib.error, EOFError) as error:
-        raise _RefusedError(f"is damaged in {key} ({error})") from None
-
-
-def _check_header(stream: IO[bytes], size: int, where: str = "", kinds: str = "biufc") -> None:
-    """Refuse objects, and an array larger than the ``size`` bytes it is said to lie in."""
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:  # 3.0 exists for the field names of structured arrays only
-        raise _RefusedError(f"has an .npy format {version}{where} that no array of numbers needs")
-    if dtype.kind not in kinds or dtype.hasobject:
-        raise _RefusedError(f"holds values of type {dtype}{where}; expected numbers")
-    needed, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
-    if any(side < 0 for side in shape) or needed > there:
-        raise _RefusedError(
-            f"is cut short{where}: its header promises {shape} {dtype}, {needed} bytes, "
-            f"and {there} are there"
-        )
+    return matrix_market.read(file)
 
 
 def _refuse_target(target: Path) -> None:

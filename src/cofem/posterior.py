@@ -50,6 +50,16 @@ class Posterior:
         Whether the mean settled, and what happened in words.
     method, options
         The name of the method that ran, and its dataclass.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> post = cofem.fit(np.eye(4), np.array([0.0, 3.0, 0.0, -2.0]), noise_precision=1e4)
+    >>> np.flatnonzero(post.support())
+    array([1, 3])
+    >>> low, high = post.interval(0.95)
+    >>> bool(low[1] < 3.0 < high[1])
+    True
     """
 
     gaussian_mean: Array

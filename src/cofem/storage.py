@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.files import atomic_write
+from cofem.files import atomic_write, read_archive
 from cofem.inference.methods import METHODS
 from cofem.inference.model import Task
 from cofem.operators import LinearOperator, as_operator
@@ -78,13 +77,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     >>> again.mean
     array([0.5, 0.5, 0.5])
     """
-    with _opened(path) as stored:
-        if "about" not in stored:
-            raise ValueError(f"{path} is not a posterior saved by cofem")
-        about = json.loads(str(stored["about"]))
-        if about.get("format") != FORMAT:
-            raise ValueError(f"{path} has format {about.get('format')!r}, expected {FORMAT!r}")
-        arrays: dict[str, Any] = {n: stored[n] for n in stored.files if n != "about"}
+    arrays, about = _read(path)
     history = {
         name.removeprefix("history_"): _column(name, values)
         for name, values in arrays.items()
@@ -119,14 +112,31 @@ def _check_sparsifier(
         raise ValueError(f"sparsifier must have shape ({rows}, {columns}), got {image.shape}")
 
 
-def _opened(path: Any) -> np.lib.npyio.NpzFile:
+def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the arrays and the description, or say that this is something else."""
     try:
-        stored = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        stored = None
-    if not isinstance(stored, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path} is not a posterior saved by cofem")
-    return stored
+        arrays: dict[str, Any] = read_archive(path, "posterior")
+        about = json.loads(str(arrays.pop("about")))
+        found = about.get("format")
+    except (KeyError, AttributeError, RecursionError, ValueError) as error:
+        raise ValueError(f"{path} is not a posterior saved by cofem ({error})") from None
+    if found != FORMAT:
+        raise ValueError(f"{path} has format {found!r}, expected {FORMAT!r}")
+    shapes = {name: arrays[name].shape for name in _ARRAYS if name in arrays}
+    histories = [a.shape for name, a in arrays.items() if name.startswith("history_")]
+    if (
+        not {*_ARRAYS, *_SCALARS, "noise_precision"} <= set(arrays)
+        or not {"method", "options", "converged", "message", "nonnegative"} <= set(about)
+        or len({shapes[name] for name in _ARRAYS[:3]}) != 1
+        or not 1 <= len(shapes["gaussian_mean"]) <= 2
+        or len(shapes["precision"]) != 1
+        or any(arrays[name].dtype.kind not in "fc" for name in _ARRAYS)
+        or any(arrays[name].shape != () or arrays[name].dtype.kind != "f" for name in _SCALARS)
+        or any(len(shape) != 1 for shape in histories)
+        or len(set(histories)) > 1
+    ):
+        raise ValueError(f"{path} is not a posterior saved by cofem, or is damaged")
+    return arrays, about
 
 
 def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:

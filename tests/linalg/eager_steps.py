@@ -73,7 +73,8 @@ class EagerSteps:
 
     def subtract_product(self, s: State) -> None:
         """R −= A X, and the sums of the new R."""
-        s.r -= self._bulk(s, s.x) + s.diagonal[:, None] * s.x
+        size = s.sizes.to(s.dtype)[:, None, :]
+        s.r -= size * self._bulk(s, s.x / size) + s.diagonal[:, None] * s.x
         self.norm(s, s.r, s.inverse, s.rho_sums)
 
     def norm(self, s: State, rows: Any, weights: Any, sums: Any) -> None:

@@ -32,7 +32,13 @@ from cofem.backend.machine import (
     rows_at_once,
     steps_between_looks,
 )
-from cofem.backend.numerics import erfcx, field_sums, group_means, inverse_cholesky
+from cofem.backend.numerics import (
+    erfcx,
+    field_factor,
+    field_sums,
+    group_means,
+    inverse_cholesky,
+)
 from cofem.backend.products import MaskedTransform, even_odd
 from cofem.backend.random import Random
 from cofem.backend.transforms import dct, fft_module, idct
@@ -55,6 +61,7 @@ __all__ = [
     "even_odd",
     "few_blas_threads",
     "fft_module",
+    "field_factor",
     "field_sums",
     "from_numpy",
     "give_back_engine",

@@ -42,13 +42,13 @@ def engine_for(
     keep_coefficients : int
         For how many steps the coefficients of CG are kept; 0 for none.
     """
-    from cofem.backend._torch import engine
+    from cofem.backend._torch import pool
 
-    return engine.engine_for(product, rhs, keep_coefficients)
+    return pool.engine_for(product, rhs, keep_coefficients)
 
 
 def give_back_engine(engine: Any) -> None:
     """Let the next batch of the same shape use the engine's arrays and graphs."""
-    from cofem.backend._torch.engine import give_back
+    from cofem.backend._torch.pool import give_back
 
     give_back(engine)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +52,43 @@ def rows_at_once(x: Array, n_columns: int) -> int:
     return int(min(64, max(1, 0.8 * memory // (14 * n_columns * x.itemsize))))
 
 
-def few_blas_threads(entries: int) -> contextlib.AbstractContextManager[Any]:
+class _OneBlasThread:
+    """One BLAS thread as long as anybody wants it.
+
+    The number of BLAS threads belongs to the process. If every fit put back what it had
+    found, the last of several in threads would put back the limit of another.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limited: Any = None
+
+    @contextlib.contextmanager
+    def wanted(self) -> Iterator[None]:
+        with self._lock:
+            if self._users == 0:
+                self._limited = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._limited.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
+def few_blas_threads(entries: int) -> contextlib.AbstractContextManager[None]:
     """Keep BLAS to one thread while matrices of that many entries are worked on.
 
     Threads that share a small product spend more time waiting for each other than
     they save, and many times more when another program wants the same cores.
     """
-    if entries > 1 << 19:
-        return contextlib.nullcontext()
-    limited: contextlib.AbstractContextManager[Any]
-    limited = threadpoolctl.threadpool_limits(limits=1, user_api="blas")
-    return limited
+    return contextlib.nullcontext() if entries > 1 << 19 else _one_blas_thread.wanted()
 
 
 @dataclass(frozen=True)

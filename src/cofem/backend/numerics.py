@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import array_api_compat as compat
 import numpy as np
 
@@ -75,7 +78,43 @@ def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
 
         return sums.field_sums(alpha, theta, c)
     xp = namespace(alpha)
-    h = alpha / (alpha + c * theta)
-    pair = xp.stack([xp.sum(h, dtype=xp.float64), xp.sum(h * (1 - h), dtype=xp.float64)])
+    below = c * theta
+    h, rest = alpha / (alpha + below), below / (alpha + below)  # 1 − h would cancel
+    pair = xp.stack([xp.sum(h, dtype=xp.float64), xp.sum(h * rest, dtype=xp.float64)])
     total, spread = to_numpy(pair)
     return float(total), float(spread)
+
+
+def field_factor(alpha: Array, theta: Array, top: float, trace: Any) -> Any:
+    """Return c in [0, top] with Σ α/(α + cθ) = trace, as near as those limits allow.
+
+    A number, or a scalar array that stays on its device; ``trace`` may be one too.
+
+    Examples
+    --------
+    >>> round(field_factor(np.array([1.0, 3.0]), np.ones(2), 10.0, 1.25), 6)
+    1.0
+    """
+    if has_engine(alpha):
+        from cofem.backend._torch import sums
+
+        if alpha.shape[0] <= sums.ONE_PROGRAM:
+            return sums.field_factor(alpha, theta, top, trace)
+    trace = float(trace)
+    low, high, t = -45.0, 0.0, 0.0  # t = log(c/top): from nothing to top
+    if trace >= alpha.shape[0]:
+        return top * math.exp(low)
+    for _ in range(60):
+        total, slope = field_sums(alpha, theta, top * math.exp(t))
+        excess = total - trace
+        if t == 0.0 and excess >= 0:
+            break
+        low, high = (t, high) if excess > 0 else (low, t)
+        # Newton's step, and half the bracket where that leaves it.
+        following = t + excess / slope if slope > 0 else math.inf
+        if not low < following < high:
+            following = (low + high) / 2
+        moved, t = abs(following - t), following
+        if moved <= 1e-6:
+            break
+    return top * math.exp(t)

@@ -30,6 +30,11 @@ class Indicator(NamedTuple):
         Decay and rise time, in seconds.
     source : str
         Where they are from.
+
+    Examples
+    --------
+    >>> INDICATORS["GCaMP6s"].tau_d
+    1.5
     """
 
     tau_d: float

@@ -58,6 +58,15 @@ class Deconvolution:
         What there is to say about single cells; empty when all is well.
     framerate : float
     response : str
+
+    Examples
+    --------
+    >>> from cofem.calcium import deconvolve, simulate
+    >>> result = deconvolve(simulate(n_cells=2, n_frames=600)[0], framerate=30.0, n_jobs=1)
+    >>> result.spikes.shape, result.tau_d.shape
+    ((2, 600), (2,))
+    >>> result.events().dtype.names
+    ('cell', 'time', 'amplitude', 'low', 'high', 'probability')
     """
 
     spikes: np.ndarray

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cofem.calcium.result import Deconvolution
+from cofem.files import read_archive
 
 _OVER_FRAMES = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision")
 _PER_CELL = ("noise_std", "tau_d", "tau_r", "latency", "converged")
@@ -37,9 +38,10 @@ def load_deconvolution(path: str | os.PathLike[str], dff: Any = None) -> Deconvo
     >>> bool(np.array_equal(again.spikes, result.spikes))
     True
     """
-    with np.load(path, allow_pickle=False) as file:
-        held = {name: file[name] for name in file.files}
-    missing = [name for name in (*_OVER_FRAMES, *_PER_CELL, "framerate") if name not in held]
+    held = read_archive(path, "result")
+    needed = (*_OVER_FRAMES, *_PER_CELL, *(f"history_{name}" for name in _HISTORY),
+              "message_cells", "message_texts", "framerate", "response")  # fmt: skip
+    missing = [name for name in needed if name not in held]
     if missing:
         raise ValueError(f"{path} is no result of deconvolve: it has no {', '.join(missing)}")
     single = held["spikes"].ndim == 1

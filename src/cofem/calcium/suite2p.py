@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
+import math
+import pickletools
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -45,9 +46,21 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
     ----------
     folder : path
         With F.npy and Fneu.npy, and iscell.npy unless ``all_rois``. ops.npy, if it is
-        there, tells the frame rate; it is a pickle, of which only plain values are read.
+        there, tells the frame rate; it is a pickle, and is searched for it without being
+        unpickled.
     all_rois : bool
         Take all regions, not only those that iscell.npy calls cells.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(Path(folder, "F.npy"), np.full((2, 50), 100.0))
+    ...     np.save(Path(folder, "Fneu.npy"), np.zeros((2, 50)))
+    ...     np.save(Path(folder, "iscell.npy"), np.array([[1, 0.9], [0, 0.2]]))
+    ...     found = read_suite2p(folder)
+    >>> found.dff.shape, found.cells, found.n_rows, found.framerate
+    ((1, 50), array([0]), 2, None)
     """
     folder = Path(folder)
     needed = ["F.npy", "Fneu.npy"] + ([] if all_rois else ["iscell.npy"])
@@ -58,6 +71,12 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
         )
     fluorescence = np.atleast_2d(read_array(folder / "F.npy", "F"))
     neuropil = np.atleast_2d(read_array(folder / "Fneu.npy", "Fneu"))
+    for name, array in (("F", fluorescence), ("Fneu", neuropil)):
+        if array.ndim != 2 or 0 in array.shape or array.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{folder}: {name}.npy holds {array.dtype} of shape {array.shape}; expected "
+                "real numbers (n_regions, n_frames)"
+            )
     if fluorescence.shape != neuropil.shape:
         raise ValueError(
             f"{folder}: F.npy has shape {fluorescence.shape}, Fneu.npy {neuropil.shape}"
@@ -65,6 +84,11 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
     cells = np.arange(len(fluorescence))
     if not all_rois:
         iscell = read_array(folder / "iscell.npy", "iscell")
+        if iscell.ndim not in (1, 2) or 0 in iscell.shape or iscell.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{folder}: iscell.npy holds {iscell.dtype} of shape {iscell.shape}; expected "
+                "(n_regions, 2)"
+            )
         if len(iscell) != len(fluorescence):
             raise ValueError(
                 f"{folder}: iscell.npy has {len(iscell)} rows, F.npy {len(fluorescence)}"
@@ -91,48 +115,31 @@ def _framerate(path: Path) -> float | None:
         with path.open("rb") as stream:
             np.lib.format.read_magic(stream)
             np.lib.format.read_array_header_1_0(stream)
-            ops = _PlainUnpickler(stream).load()
-        while isinstance(ops, np.ndarray):
-            ops = ops.item()
-        rate = float(ops["fs"])
+            rate = _number_after(stream, "fs")
     except Exception as error:  # foreign bytes can fail in any way
         raise ValueError(
             f"{path} is not a readable ops.npy ({' '.join(str(error).split())}); give the frame "
             "rate and take ops.npy out of the folder"
         ) from None
-    return rate if rate > 0 else None
+    return rate if rate is not None and math.isfinite(rate) and rate > 0 else None
 
 
-class _PlainUnpickler(pickle.Unpickler):
-    """Unpickles dictionaries, numbers and arrays, and refuses everything else.
+def _number_after(stream: IO[bytes], key: str) -> float | None:
+    """Return the plain number that follows ``key`` in a pickled dictionary, if one does.
 
-    ops.npy is a pickled dictionary; a pickle can run any code, so only the constructors
-    of arrays are let through. Other objects in it become None.
+    ops.npy is a pickle, and a pickle can run any code or ask for any memory. So it is
+    not unpickled: its instructions are read as a list, and one of them is the number.
     """
-
-    ALLOWED = frozenset(
-        {
-            ("numpy.core.multiarray", "_reconstruct"),
-            ("numpy._core.multiarray", "_reconstruct"),
-            ("numpy.core.multiarray", "scalar"),
-            ("numpy._core.multiarray", "scalar"),
-            ("numpy", "ndarray"),
-            ("numpy", "dtype"),
-            ("_codecs", "encode"),
-        }
-    )
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in self.ALLOWED:
-            return super().find_class(module, name)
-        return _Nothing
+    follows = False
+    for instruction, value, _ in pickletools.genops(stream):
+        if follows and value is not None and instruction.name in _NUMBERS:
+            return float(value)
+        if instruction.name not in _NOTES:
+            follows = instruction.name in _TEXTS and value == key
+    return None
 
 
-class _Nothing:
-    """Stands for an object that is not read."""
-
-    def __new__(cls, *args: Any, **options: Any) -> _Nothing:
-        return super().__new__(cls)
-
-    def __setstate__(self, state: Any) -> None:
-        pass
+_NUMBERS = frozenset({"BINFLOAT", "FLOAT", "BININT", "BININT1", "BININT2", "INT", "LONG1"})
+_TEXTS = frozenset({"SHORT_BINUNICODE", "BINUNICODE", "UNICODE"})
+# What a pickler writes between a key and its value: where it keeps the key.
+_NOTES = frozenset({"MEMOIZE", "PUT", "BINPUT", "LONG_BINPUT", "FRAME"})

@@ -116,7 +116,7 @@ def mri(
         reference = reference[None]
     write(found, output)
     if figure is not None:
-        draw(found, y, sampled, reference, figure)
+        draw(found, y, sampled, reference, figure, fft_order)
     facts: dict[str, Any] = {
         "model": found.model,
         "shape": list(found.image.shape),
@@ -172,13 +172,16 @@ def write(found: Any, output: Path) -> None:
 
 
 def draw(
-    found: Any, y: np.ndarray, mask: Any, truth: np.ndarray | None, path: Path
+    found: Any, y: np.ndarray, mask: Any, truth: np.ndarray | None, path: Path, fft_order: bool
 ) -> None:
     """Draw the figure."""
     from cofem.mri.figures import reconstruction_figure
 
     if mask is None:
         mask = y != 0 if y.ndim == found.image.ndim else (y != 0).any(axis=1)
+    mask = np.broadcast_to(np.asarray(mask, dtype=bool), found.image.shape)
+    if fft_order:  # people look for the zero frequency in the middle
+        mask = np.fft.fftshift(mask, axes=tuple(range(1, mask.ndim)))
     save(reconstruction_figure(found, mask, truth), path)
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import zipfile
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.files import atomic_write
+from cofem.files import atomic_write, read_archive
 from cofem.inference.loop import LoopState, empty_history
 from cofem.inference.methods import Method
 from cofem.inference.model import Model
@@ -102,12 +101,11 @@ class Checkpoint:
 
     def _read(self) -> None:
         try:
-            with np.load(self._path, allow_pickle=False) as stored:
-                about = json.loads(str(stored["about"]))
-                arrays = {name: stored[name] for name in stored.files if name != "about"}
+            arrays = read_archive(self._path, "checkpoint")
+            about = json.loads(str(arrays.pop("about")))
             if about["format"] != FORMAT:
                 raise ValueError
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"checkpoint: {self._path} is not a checkpoint of cofem") from None
         if about["problem"] != self._problem:
             raise ValueError(

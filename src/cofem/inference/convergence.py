@@ -2,4 +2,16 @@
 
 
 class ConvergenceWarning(UserWarning):
-    """Something was not solved to its tolerance; the message says what to do."""
+    """Something was not solved to its tolerance; the message says what to do.
+
+    Examples
+    --------
+    >>> import warnings, cofem
+    >>> from cofem import simulate
+    >>> problem = simulate.dct(D=300, seed=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     post = cofem.fit(problem.phi, problem.y, noise_precision=1e4, max_iter=2)
+    >>> caught[0].category.__name__, post.converged
+    ('ConvergenceWarning', False)
+    """

@@ -18,7 +18,8 @@ from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.systems import Matrix, ShiftedGram
 
 if TYPE_CHECKING:
-    from cofem.backend._torch.engine import Engine, Verdict
+    from cofem.backend._torch.engine import Engine
+    from cofem.backend._torch.state import Verdict
 
 
 def solve_on_device(
@@ -49,7 +50,7 @@ def solve_on_device(
                 if keep_coefficients:  # later steps would be another Lanczos process
                     coefficients = _by_system(*engine.coefficients())
                 first = False
-            if taken < max_steps and engine.lower_goals():
+            if taken < max_steps and engine.has_to_go_on():
                 continue  # from where they are: nothing has been recomputed
             # The residual of the recursion may have parted from the true one.
             verdict = engine.verify()

@@ -29,6 +29,13 @@ class ManyPosteriors:
         How every fit ended.
     failed : list of (int, str)
         The problems that have no result, and why.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> many = cofem.fit_many(np.eye(3), np.eye(3), noise_precision=1e4)
+    >>> len(many), many.mean.shape, many.failed
+    (3, (3, 3), [])
     """
 
     mean: Any

@@ -22,6 +22,12 @@ def coil_sensitivities(kspace: Any, calibration: int = 24) -> np.ndarray:
     -------
     array (coils, H, W)
         Complex; their squares sum to one inside the object and they are zero outside.
+
+    Examples
+    --------
+    >>> coil_sensitivities(np.zeros((8, 8)))
+    Traceback (most recent call last):
+    ValueError: kspace has shape (8, 8); expected (coils, H, W)
     """
     try:
         from sigpy.mri.app import EspiritCalib

@@ -112,6 +112,7 @@ def _scatter(axis: Any, image: np.ndarray, std: np.ndarray, truth: np.ndarray) -
     axis.plot(x, y, ".", color="C0", markersize=4)
     axis.set_xlabel("std", fontsize=8)
     axis.set_ylabel("rms error", fontsize=8)
+    axis.locator_params(nbins=4)
     axis.set_title(f"correlation {np.corrcoef(s, e)[0, 1]:.2f}", fontsize=9)
     axis.tick_params(labelsize=7)
 

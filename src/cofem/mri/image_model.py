@@ -63,6 +63,11 @@ class ImageOptions:
         The most CG steps of a solve.
     ties : str
         What a pixel's covariance may be; see :class:`cofem.mri.edge_prior.EdgeLearner`.
+
+    Examples
+    --------
+    >>> ImageOptions(tol=1e-2).tol
+    0.01
     """
 
     max_iter: int = 60

@@ -128,7 +128,8 @@ def rows_of_table(
         "SBL, image", lambda: mri.reconstruct(y, mask, **options), truth, "nothing given"
     )
     yield row
-    reconstruction_figure(found, mask, truth, names).savefig(out / "mri_fig5.png", dpi=150)
+    centred = np.fft.fftshift(mask, axes=(1, 2))
+    reconstruction_figure(found, centred, truth, names).savefig(out / "mri_fig5.png", dpi=150)
 
 
 def symmetric(kspace: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,13 @@ class Recommendation:
         κ, the worst bound on the condition number among the supports that were drawn.
     reason : str
         Both numbers, derived in words.
+
+    Examples
+    --------
+    >>> import cofem
+    >>> advice = recommend(np.eye(20), n_active=3)
+    >>> cofem.CoFEM(n_probes=advice.n_probes, max_cg_steps=max(advice.cg_steps, 100)).n_probes
+    4
     """
 
     n_probes: int

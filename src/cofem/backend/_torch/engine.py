@@ -8,15 +8,14 @@ device is never kept waiting for the answer.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 
 from cofem.backend._torch.fused import FusedSteps
-from cofem.backend._torch.state import State
+from cofem.backend._torch.state import State, Verdict, power_of_two
 from cofem.backend.products import MaskedTransform
 
 Product = MaskedTransform | Callable[[Any], Any]
@@ -25,59 +24,6 @@ Product = MaskedTransform | Callable[[Any], Any]
 # that launching them one by one costs nothing.
 KEEP_BELOW = 1 << 30
 make_steps: Callable[[Product], Any] = FusedSteps
-_kept: dict[tuple[Any, ...], Engine] = {}
-_lock = threading.Lock()
-
-
-def engine_for(product: Product, rhs: Any, keep_coefficients: int) -> Engine:
-    """Return an engine for systems like ``rhs`` (Q, D), an idle one if there is one.
-
-    Parameters
-    ----------
-    product : MaskedTransform or function
-        ΦᴴΦ for rows (Q, D).
-    rhs : tensor (Q, D)
-    keep_coefficients : int
-        For how many steps the coefficients of CG are kept; 0 for none.
-    """
-    key = _key(product, rhs, keep_coefficients)
-    with _lock:
-        engine = _kept.pop(key, None)
-    if engine is None:
-        return Engine(product, rhs, keep_coefficients)
-    engine.load_product(product)
-    return engine
-
-
-def give_back(engine: Engine) -> None:
-    """Keep an engine for the next batch of its shape, if it is small and of a known kind."""
-    engine.forget_systems()
-    if engine.graphed:
-        with _lock:
-            _kept[engine.key] = engine
-            while len(_kept) > 6 or sum(e.bytes for e in _kept.values()) > KEEP_BELOW:
-                _kept.pop(next(iter(_kept)))
-
-
-def _key(product: Product, rhs: Any, keep_coefficients: int) -> tuple[Any, ...]:
-    kind = (product.kind, product.shape) if isinstance(product, MaskedTransform) else id(product)
-    return (kind, tuple(rhs.shape), rhs.dtype, str(rhs.device), keep_coefficients)
-
-
-class Verdict(NamedTuple):
-    """What a look at the true residuals found, one entry for each system."""
-
-    residual: np.ndarray
-    goal: np.ndarray
-    size: np.ndarray
-    steps: np.ndarray
-    bad: np.ndarray
-    stuck: np.ndarray
-
-    @property
-    def unfinished(self) -> np.ndarray:
-        """Systems that are short of their goal and may still get there."""
-        return np.asarray((self.residual > self.goal) & ~self.bad & ~self.stuck)
 
 
 class Engine:
@@ -86,11 +32,11 @@ class Engine:
     Parameters
     ----------
     product, rhs, keep_coefficients
-        As for :func:`engine_for`.
+        As for :func:`~cofem.backend._torch.pool.engine_for`.
     """
 
     def __init__(self, product: Product, rhs: Any, keep_coefficients: int) -> None:
-        self.key = _key(product, rhs, keep_coefficients)
+        self.key: tuple[Any, ...] = ()  # under which it waits for the next batch
         self.count, n = rhs.shape
         self.keep = keep_coefficients
         is_complex = rhs.is_complex()
@@ -122,8 +68,6 @@ class Engine:
         self._report = torch.zeros(report, dtype=torch.float64, pin_memory=self._on_cuda)
         self._asked = torch.cuda.Event() if self._on_cuda else None
         self._stream: Any = None
-        # A batch of two million numbers takes longer for a step than the host for a look.
-        self.looks_are_cheap = not self._on_cuda or self.state.x.numel() >= 1 << 21
         self.expected = 0  # steps that the last batch took
 
     def load_product(self, product: Product) -> None:
@@ -166,11 +110,10 @@ class Engine:
         self.steps.norm(s, s.r, s.inverse, s.other_sums)
         norm = s.total(s.other_sums)
         s.zero.copy_(norm == 0)  # solved by zero: a neighbour's rounding must not move it
-        usable = (norm > 0) & torch.isfinite(norm)
-        exponent = torch.frexp(torch.where(usable, norm, 1.0).sqrt()).exponent
-        s.scale.copy_(torch.ldexp(torch.ones_like(norm), exponent))
+        s.scale.copy_(power_of_two(norm))
         s.size.copy_(norm / s.scale**2)
-        s.goal.copy_(s.rtol * s.size)
+        s.target.copy_(s.rtol * s.size)
+        self._aim()
         s.steps.zero_()
         s.bad.zero_()
         s.stuck.zero_()
@@ -181,13 +124,19 @@ class Engine:
             self._rows.copy_(s.r)
         if started:
             self._unscale(s.x)
-            self.steps.subtract_product(s)
-            if self._balanced:
-                self._lower_goals()  # from where it starts: most often it stays there
+            self._subtract_product()
         else:
             s.x.zero_()
             self.steps.norm(s, s.r, s.inverse, s.rho_sums)
         self._restart()
+
+    def _subtract_product(self) -> None:
+        """R −= A X. Solutions differ in size more than residuals: each in its own units."""
+        s = self.state
+        if s.paired:
+            self.steps.norm(s, s.x, torch.ones_like(s.inverse), s.other_sums)
+            s.sizes.copy_(power_of_two(s.total(s.other_sums)))
+        self.steps.subtract_product(s)
 
     def _restart(self) -> None:
         """Begin a run of steps from the residual as it is."""
@@ -207,6 +156,11 @@ class Engine:
     # -- steps -----------------------------------------------------------------------------
 
     @property
+    def looks_are_cheap(self) -> bool:
+        """Whether a step takes longer than a look: on two million numbers it does."""
+        return not self._on_cuda or self.state.x.numel() >= 1 << 21
+
+    @property
     def steps_between_looks(self) -> int:
         """How many steps to queue before the next look: the longer they take, the fewer."""
         if not self._on_cuda:
@@ -214,15 +168,25 @@ class Engine:
         return int(min(3, max(1, (1 << 24) // self.active.x.numel())))
 
     def advance(self, number: int) -> None:
-        """Queue steps, and after them a look."""
-        self._often(("steps", self.active.rows, number), self._take_steps, number)
+        """Queue steps, and after them, for small batches, a look."""
+        name = ("steps", self.active.rows, number, self._balanced)
+        self._often(name, self._take_steps, number)
         if self._asked is not None:
             self._asked.record(self._stream)
 
     def _take_steps(self, number: int) -> None:
         for _ in range(number):
             self.steps.step(self.active, bool(self.keep))
-        self.steps.count_running(self.active, self._count)
+        if not self.looks_are_cheap:
+            # Not where coefficients are kept: a system that rests must not go on among them.
+            self._look(lower=self._balanced and not self.keep)
+
+    def _look(self, lower: bool) -> None:
+        s = self.state
+        if lower:
+            self._lower_targets()
+            s.done.copy_(s.zero | s.stuck)
+        self.steps.count_running(s, self._count)
         self._answer.copy_(self._count, non_blocking=True)
 
     def running(self) -> bool:
@@ -257,29 +221,36 @@ class Engine:
 
     # -- verdicts --------------------------------------------------------------------------
 
-    def lower_goals(self) -> bool:
-        """Lower the goals of systems that must balance; return whether any has to go on."""
-        if not self._balanced:
+    def has_to_go_on(self) -> bool:
+        """Whether, when all seem done, systems that must balance turn out to be short.
+
+        Small batches have been asked that with every look.
+        """
+        if not self._balanced or not (self.looks_are_cheap or self.keep):
             return False
         self.restore()
-        self._often(("lower",), self._lower_and_count)
+        self._look(lower=True)
         if self._asked is not None:
             self._asked.record(self._stream)
         return self.running()
 
-    def _lower_and_count(self) -> None:
-        s = self.state
-        self._lower_goals()
-        s.done.copy_(s.zero | s.stuck)
-        self.steps.count_running(s, self._count)
-        self._answer.copy_(self._count, non_blocking=True)
-
-    def _lower_goals(self) -> None:
+    def _lower_targets(self) -> None:
         """Not more than ``balance`` of the diagonal part of A x, measured like a residual."""
         s = self.state
         self.steps.norm(s, s.x, s.diagonal * s.inverse * s.diagonal, s.other_sums)
         limit = s.balance * s.total(s.other_sums)
-        s.goal.copy_(torch.where(limit > 0, torch.minimum(s.goal, limit), s.goal))
+        asked = s.rtol * s.size
+        s.target.copy_(torch.where(limit > 0, torch.minimum(asked, limit), asked))
+        self._aim()
+
+    def _aim(self) -> None:
+        """Set the recursion's goals, a fifth lower where rounding would lift the true residual.
+
+        Another step costs less than a new start from the true residual.
+        """
+        s = self.state
+        fine = s.rtol < (100 * torch.finfo(s.dtype).eps) ** 2
+        s.goal.copy_(torch.where(fine, 0.64 * s.target, s.target))
 
     def verify(self) -> Verdict:
         """Recompute the residuals, say where all systems stand, and prepare to go on."""
@@ -300,13 +271,13 @@ class Engine:
         s = self.state
         if self._rows is not None:
             s.r.copy_(self._rows)
-        self.steps.subtract_product(s)
+        self._subtract_product()
         s.true.copy_(torch.where(s.zero, 0.0, s.total(s.rho_sums)))
-        short = (s.true > s.goal) & (s.bad == 0)
+        short = (s.true > s.target) & (s.bad == 0)
         s.stuck.copy_(s.stuck | (short & (s.true > 0.25 * s.best)))
         s.best.copy_(torch.minimum(s.best, s.true))
         self._restart()
-        numbers = (s.true, s.goal, s.size, s.steps, s.bad, s.stuck)
+        numbers = (s.true, s.target, s.size, s.steps, s.bad, s.stuck)
         report = torch.stack([v.to(torch.float64) for v in numbers])
         self._report.copy_(report, non_blocking=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cofem.backend._torch import kernels
+from cofem.backend._torch import kernels, kernels_dct
 from cofem.backend._torch.state import State
 from cofem.backend.products import MaskedTransform, twiddles
 
@@ -61,7 +61,7 @@ class FusedSteps:
         self._descend(s, s.p, v, residual=False, keep=keep)
 
     def subtract_product(self, s: State) -> None:
-        """R −= A X, and the sums of the new R."""
+        """R −= A X, and the sums of the new R; ``sizes`` are powers of two, about X's norms."""
         self._descend(s, s.x, self._multiply_only(s, s.x), residual=True, keep=False)
 
     def count_running(self, s: State, answer: Any) -> None:
@@ -118,9 +118,9 @@ class FusedSteps:
         cosine, sine = self._twiddles(s)
         z = torch.empty_like(rows)
         half = _tiles(s.n // 2 + 1)
-        kernels.turn_dct[self._grid(s)](
+        kernels_dct.turn_dct[self._grid(s)](
             rows, s.r, z, s.inverse, s.diagonal, cosine, sine, s.rho_sums, s.rho, s.goal, s.done,
-            s.bad, s.taken, s.diagonal_sums, s.n, half,
+            s.bad, s.taken, s.sizes, s.diagonal_sums, s.n, half,
             UPDATE=update, **self._constants(s),
         )  # fmt: skip
         return z
@@ -141,9 +141,9 @@ class FusedSteps:
         if self._kind == "dct":
             cosine, sine = self._twiddles(s)
             half = _tiles(s.n // 2 + 1)
-            kernels.descend_dct[self._grid(s)](
+            kernels_dct.descend_dct[self._grid(s)](
                 s.x, s.r, p, v, s.inverse, s.diagonal, cosine, sine, s.rho, s.done, s.bad, *sums,
-                s.n, half, **shared,
+                s.sizes, s.n, half, **shared,
             )  # fmt: skip
             return
         kernels.descend[self._grid(s)](

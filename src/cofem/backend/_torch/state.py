@@ -6,8 +6,9 @@ once and filled anew for every batch of systems.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 # mypy: disable-error-code="no-any-return"
@@ -44,10 +45,11 @@ class State:
         self.rho, self.goal = scalars(torch.float64), scalars(torch.float64)
         self.done, self.bad, self.steps = (scalars(torch.int32) for _ in range(3))
         # Of whole batches, in the systems' own order: tolerances, scales and verdicts.
-        self.rtol, self.balance, self.scale, self.size, self.best, self.true = (
-            scalars(torch.float64) for _ in range(6)
+        self.rtol, self.balance, self.scale, self.size, self.best, self.true, self.target = (
+            scalars(torch.float64) for _ in range(7)
         )
         self.zero, self.stuck = scalars(torch.bool), scalars(torch.bool)
+        self.sizes = torch.ones_like(self.rho)  # of rows that share a transform
         self.rho_sums, self.diagonal_sums, self.operator_sums, self.other_sums = (
             scalars(torch.float64, rows, lanes, slots) for _ in range(4)
         )
@@ -131,3 +133,26 @@ class State:
             kept = array[i].clone()
             array[i] = array[j]
             array[j] = kept
+
+
+class Verdict(NamedTuple):
+    """What a look at the true residuals found, one entry for each system."""
+
+    residual: np.ndarray
+    goal: np.ndarray
+    size: np.ndarray
+    steps: np.ndarray
+    bad: np.ndarray
+    stuck: np.ndarray
+
+    @property
+    def unfinished(self) -> np.ndarray:
+        """Systems that are short of their goal and may still get there."""
+        return np.asarray((self.residual > self.goal) & ~self.bad & ~self.stuck)
+
+
+def power_of_two(squares: Any) -> Any:
+    """Return powers of two near √squares, and one where that is no positive number."""
+    usable = (squares > 0) & torch.isfinite(squares)
+    exponent = torch.frexp(torch.where(usable, squares, 1.0).sqrt()).exponent
+    return torch.ldexp(torch.ones_like(squares), exponent)
