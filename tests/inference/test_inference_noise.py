@@ -257,10 +257,31 @@ def test_the_average_follows_the_shortest_description():
 
 
 def test_the_climb_ends_when_descriptions_grow_or_nothing_changes():
-    good, worse = branch(1.0, 10.0, beta=90.0), branch(60.0, 10.0, beta=1.5)
+    good, worse = branch(1.0, 10.0, beta=90.0), branch(60.0, 10.0, left_at=2.0, beta=1.5)
     assert _past_the_noise([NOTHING, good, worse])
     assert not _past_the_noise([NOTHING, worse, good])
     assert not _past_the_noise([NOTHING, worse])  # one may be unlucky
-    late = replace(good, left_at=200.0)
-    assert _past_the_noise([NOTHING, good, late])
-    assert not _past_the_noise([NOTHING, good, replace(late, left_at=100.0)])
+    # A branch that ends above where it left is on its way to signal.
+    assert not _past_the_noise([NOTHING, good, replace(worse, left_at=1.0)])
+    late = replace(good, left_at=400.0)
+    assert _past_the_noise([NOTHING, good, good, late])
+    assert not _past_the_noise([NOTHING, good, late])
+    assert not _past_the_noise([NOTHING, good, good, replace(late, left_at=300.0)])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_unequal_coefficients_are_all_signal(seed):
+    # Three of 100 and twenty of 1: the three alone are described well, too.
+    rng = np.random.default_rng(seed)
+    phi, z = simulate.dct(512, seed).phi, np.zeros(512)
+    places = rng.choice(512, size=23, replace=False)
+    z[places[:3]], z[places[3:]] = 100.0, rng.choice([-1.0, 1.0], size=20)
+    y = phi.forward(z) + 0.05 * rng.normal(size=phi.shape[0])
+    assert close(found(phi, y), 400.0, factor=2.0)
+
+
+def test_few_data_are_enough():
+    for seed in range(3):
+        problem = simulate.gaussian(120, seed)  # 7 coordinates from 30 data
+        value = found(problem.phi, problem.y, method="woodbury")
+        assert close(value, problem.noise_precision)

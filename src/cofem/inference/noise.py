@@ -52,8 +52,9 @@ PRUNING = 2.5
 BRANCH_ITERATIONS, BRANCH_STEP, SETTLED = 10, 3.0, 0.2
 # Descriptions so many √N longer than the shortest one no longer count.
 FORGOTTEN = 2.0
-# A climb past twice the branches' β, which no longer changes, has nothing to find.
-PLATEAU, PAST = 0.05, 2.0
+# A climb well past the branches' β, the same three times, has nothing more to find. Not
+# earlier: the largest of very unequal coefficients, found alone, make a plateau too.
+PLATEAU, PAST = 0.1, 4.0
 
 EStepMaker = Callable[[Model], Sequence[EStep]]
 
@@ -225,11 +226,11 @@ def _past_the_noise(branches: list[SparseFit]) -> bool:
     """Whether later branches would change nothing."""
     if len(branches) < 3:
         return False  # "all noise" and one more
-    last, before = branches[-1], branches[-2]
+    last = branches[-1]
     if excess(branches)[-1] > FORGOTTEN:
-        return True
-    moved = abs(math.log(last.noise_precision / before.noise_precision))
-    return moved < PLATEAU and last.left_at > PAST * last.noise_precision
+        return last.left_at > last.noise_precision  # else it was still finding signal
+    logs = [math.log(b.noise_precision) for b in branches[-3:]]
+    return max(logs) - min(logs) < PLATEAU and last.left_at > PAST * last.noise_precision
 
 
 def _decibels(ratio: float) -> float:
