@@ -20,11 +20,11 @@ goes to zero and the plain estimate remains.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.kernels import field_sums
+from cofem.linalg import kernels
 
 
 class Shrunk(NamedTuple):
@@ -34,7 +34,7 @@ class Shrunk(NamedTuple):
     weight: float
 
 
-def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float) -> Array:
+def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Array:
     """Return h_j = α_j/(α_j + cθ_j) with c in [0, β] chosen so that Σ h_j = ``trace``.
 
     Examples
@@ -43,35 +43,9 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: float)
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
     array([0.5 , 0.75])
     """
-    low, high, t = -45.0, 0.0, 0.0  # t = log(c/β): from nothing to β
-    if trace >= alpha.shape[0]:
-        t = low
-    for _ in range(0 if t == low else 60):
-        total, slope = _field_sums(alpha, theta, noise_precision * math.exp(t))
-        excess = total - trace
-        if t == 0.0 and excess >= 0:
-            break
-        low, high = (t, high) if excess > 0 else (low, t)
-        # Newton's step, and half the bracket where that leaves it.
-        following = t + excess / slope if slope > 0 else math.inf
-        if not low < following < high:
-            following = (low + high) / 2
-        moved, t = abs(following - t), following
-        if moved <= 1e-6:
-            break
-    return alpha / (alpha + (noise_precision * math.exp(t)) * theta)
-
-
-def _field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
-    """Return Σ h and Σ h(1 − h), which is −dΣh/d log c."""
-    if backend.is_numpy(alpha):
-        total, slope = field_sums(alpha, theta, c)
-        return float(total), float(slope)
-    xp = backend.namespace(alpha)
-    field = alpha / (alpha + c * theta)
-    # One transfer for both: on a GPU each waits for all that was queued.
-    sums = backend.to_numpy(xp.stack([xp.sum(field), xp.sum(field * (1 - field))]))
-    return float(sums[0]), float(sums[1])
+    sums = kernels.field_sums if backend.is_numpy(alpha) else None
+    c = backend.field_factor(alpha, theta, noise_precision, trace, sums)
+    return alpha / (alpha + c * theta)
 
 
 def shrink(
@@ -94,7 +68,7 @@ def shrink(
         β.
     """
     xp = backend.namespace(alpha)
-    field = mean_field(alpha, theta, noise_precision, float(xp.sum(estimate)))
+    field = mean_field(alpha, theta, noise_precision, xp.sum(estimate))
     # From a single probe: the largest that its variance can be.
     spread = variance / n_probes if n_probes > 1 else field * (1 - field)
     pair = xp.stack([xp.mean(spread), xp.mean((estimate - field) ** 2)])
