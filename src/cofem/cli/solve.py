@@ -43,7 +43,7 @@ def solve(
         typer.Option(
             metavar="B",
             help="1/σ² of the noise. Without it, it is estimated from the data by "
-            "generalised cross-validation.",
+            "the shortest description of the data.",
         ),
     ] = None,
     nonnegative: Annotated[
