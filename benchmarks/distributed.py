@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+
 from common import Claim, Result, Table, note
 
 RANKS = (1, 2, 4)
@@ -43,13 +44,13 @@ def run(quick: bool) -> Result:
                  "vectors of D reduced / iteration", "difference of the mean"],
                 rows,
             )
-        ],  # fmt: skip
+        ],
         [
             Claim("all ranks together give the single process's mean", worst < 1e-6,
                   f"largest relative difference {worst:.1e}"),
             Claim("one reduction of a few D-vectors an iteration", vectors < 4,
                   f"{vectors:.2f} vectors"),
-        ],  # fmt: skip
+        ],
         [
             f"{os.cpu_count()} cores: more ranks than cores cannot be faster here. "
             "The reporting step is left out. A ring all-reduce moves twice the bytes reduced."
