@@ -7,7 +7,7 @@ import math
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy as np
 from cofem import backend, validation
 from cofem.backend import Array
 from cofem.backend.distributed import Group, group_of
+from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import make_esteps, run_method, starting_precision
@@ -122,7 +123,11 @@ def fit(
     chosen = choose_method(method, model)
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
-    with backend.few_blas_threads(_largest_matrix(model)), _watched(callback, progress) as watch:
+    with (
+        interrupts_as_themselves(),
+        backend.few_blas_threads(_largest_matrix(model)),
+        _watched(callback, progress) as watch,
+    ):
         kept = None
         if checkpoint is not None:
             kept = _checkpoint(checkpoint, model, chosen, seed)
@@ -190,7 +195,7 @@ def posterior(
             '"cofem", "em", "woodbury" or "banded"'
         )
     refuse_too_large(model, chosen)
-    with backend.few_blas_threads(_largest_matrix(model)):
+    with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
         found = outcome.found
         found.converged, found.message = True, "hyperparameters given, nothing learned"
@@ -233,6 +238,7 @@ def _group(process_group: Any, method: Method) -> Group:
 def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoint:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"checkpoint must be a path, got {type(path).__name__}")
+    check_writable(path, "checkpoint")
     if isinstance(method, (AMP, VI, Sequential)):
         raise ValueError(
             f'checkpoint: method "{method.name}" cannot be resumed; use "cofem" or leave it out'
@@ -257,6 +263,20 @@ def _with_estimated_noise(
 def _largest_matrix(model: Model) -> int:
     """Return the number of entries of the largest Φ, dense or not."""
     return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
+
+
+@contextlib.contextmanager
+def interrupts_as_themselves() -> Iterator[None]:
+    """Turn the SystemError that numba makes of a Ctrl-C inside its calls back into one."""
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            cause = cause.__cause__ or cause.__context__
+        raise
 
 
 @contextlib.contextmanager

@@ -293,7 +293,9 @@ class Posterior:
         variance = self.variance_of(op)
         if noise:
             variance = variance + 1 / self.noise_precision
-        return op.forward(self.mean), backend.namespace(variance).sqrt(variance)
+        std = backend.namespace(variance).sqrt(variance)
+        mean = op.forward(self.mean)
+        return mean, std if mean.ndim == 1 else std[None, :]  # a list of one task
 
     def _map(self, given: Any, name: str, task: Task) -> LinearOperator:
         op = as_operator(given, name)
@@ -325,8 +327,10 @@ class Posterior:
 
     def save(self, path: Any) -> None:
         """Write everything but the operator to one .npz file, atomically."""
+        from cofem.files import check_writable
         from cofem.storage import save_posterior
 
+        check_writable(path, "path")
         save_posterior(self, path)
 
     def _repr_html_(self) -> str:

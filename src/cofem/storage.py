@@ -86,6 +86,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     beta = arrays["noise_precision"]
     image = None if sparsifier is None else as_operator(sparsifier, "sparsifier")
     if phi is not None:
+        _at_home(arrays, phi)
         _check_sparsifier(image, arrays, about.get("sparsified", False))
     return Posterior(
         **{name: arrays[name] for name in _ARRAYS},
@@ -139,15 +140,33 @@ def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, about
 
 
+def _operators(phi: Any) -> list[LinearOperator]:
+    """Return the operators given: one, or a list of them, but not a matrix in rows."""
+    many = isinstance(phi, (list, tuple)) and bool(phi) and not isinstance(phi[0], (list, tuple))
+    return [as_operator(p) for p in (phi if many else [phi])]
+
+
+def _at_home(arrays: dict[str, Any], phi: Any) -> None:
+    """Move what was read to the library and device of a stored matrix phi."""
+    matrix = getattr(_operators(phi)[0], "matrix", None)
+    if not backend.is_array(matrix) or backend.is_numpy(matrix):
+        return
+    for name in [n for n in arrays if n in _ARRAYS or n.startswith("y_")]:
+        arrays[name] = backend.from_numpy(arrays[name], matrix)
+
+
 def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
-    operators = [as_operator(p) for p in (phi if isinstance(phi, (list, tuple)) else [phi])]
-    if real:  # the data were saved in their stacked real form
-        operators = [Realified(op) for op in operators]
+    operators = _operators(phi)
     data = [arrays[f"y_{i}"] for i in range(sum(name.startswith("y_") for name in arrays))]
     if not data:
         raise ValueError("phi: the file holds no data to go with it (it was saved without phi)")
     if len(operators) == 1:
         operators = operators * len(data)
+    if real:  # complex data were saved in their stacked real form
+        operators = [
+            Realified(op) if len(y) == 2 * op.shape[0] else op
+            for op, y in zip(operators, data, strict=len(operators) == len(data))
+        ]
     if len(operators) != len(data):
         raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
     beta = np.broadcast_to(arrays["noise_precision"], (len(data),))

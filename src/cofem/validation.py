@@ -49,6 +49,8 @@ def tasks_from(
             )
         if not op.trusted:
             check_adjoint(op, values, name=f"phi{where}")
+        if getattr(values, "requires_grad", False):
+            values = values.detach()  # a posterior is no part of a graph
         if not single:
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
             values = xp.astype(values, convert(xp.float64, xp), copy=False)

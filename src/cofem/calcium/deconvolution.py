@@ -204,6 +204,8 @@ def _warn(messages: dict[int, str], cells: dict[str, list[Any]], settings: Setti
 
 
 def _traces(dff: Any) -> np.ndarray:
+    if isinstance(dff, np.ma.MaskedArray):  # a masked frame is a missing one
+        dff = np.ma.filled(dff.astype(np.float64), np.nan)
     given = np.asarray(dff)
     if given.dtype.kind not in "biuf":
         raise TypeError(f"dff must hold real numbers, got dtype {given.dtype}")

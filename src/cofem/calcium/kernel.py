@@ -42,7 +42,8 @@ def kernel_from_times(tau_d: float, tau_r: float, framerate: float) -> Kernel:
     """
     d = math.exp(-1 / (tau_d * framerate))
     if tau_r == 0:
-        return Kernel(tau_d, 0.0, np.array([d]), 1.0, 1 / math.sqrt(-math.expm1(2 * math.log(d))))
+        power = -math.expm1(-2 / (tau_d * framerate))
+        return Kernel(tau_d, 0.0, np.array([d]), 1.0, 1 / math.sqrt(power))
     r = math.exp(-1 / (tau_r * framerate))
     # The kernel is Σ_{k≤t} d^k r^(t−k); its power is a rational function of the poles.
     norm = math.sqrt((1 + d * r) / ((1 - d * r) * (1 - d * d) * (1 - r * r)))

@@ -33,7 +33,7 @@ class _ExactReport(ABC):
             variance=variance,
             variance_error=xp.zeros_like(variance),
             log_evidence=moments.log_evidence,
-            log_evidence_error=0.0,
+            log_evidence_error=0.0 if math.isfinite(moments.log_evidence) else math.nan,
         )
 
     def _variance(self, alpha: Array, moments: Moments) -> Array:

@@ -77,6 +77,8 @@ def fit_many(
     >>> np.argmax(many.mean, axis=1)
     array([ 5, 17, 33])
     """
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: 1 is one process, -1 all cores, None joblib's own")
     op = operator_of(phi)
     Y = problems_of(Y, op)
     check_options(fit_options)
