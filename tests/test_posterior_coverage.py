@@ -94,7 +94,7 @@ def test_errors_have_the_size_of_std_at_every_scale(name):
 
 def test_learned_precisions_cover_as_exact_em_does():
     # With α learned the coverage is EM's business; ours is to be the same, on the
-    # non-zeros, within two points (the demand).
+    # non-zeros, within two points.
     shares = {"woodbury": [], "cofem": []}
     for seed in range(4):
         problem = simulate.dct(512, seed, sparsity=0.12)
