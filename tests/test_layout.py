@@ -16,7 +16,7 @@ LAYERS = [
     {"operators"},
     {"linalg"},
     {"inference"},
-    {"posterior", "storage", "validation", "plot", "page"},
+    {"posterior", "results", "storage", "validation", "plot", "page"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
     {"paper"},

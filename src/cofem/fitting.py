@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from cofem import backend, validation
-from cofem.backend import Array
 from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import make_esteps, run_method, starting_precision
-from cofem.inference.loop import Callback, Outcome
+from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
-from cofem.inference.moments import Report
 from cofem.inference.noise import estimate_noise_precision
 from cofem.inference.options import whole_number
 from cofem.posterior import Posterior
+from cofem.results import posterior_of
 
 
 def fit(
@@ -144,7 +140,7 @@ def fit(
         found = outcome.found
         found.history["products"] = [p + searched for p in found.history["products"]]
         found.history["seconds"] = [s + before for s in found.history["seconds"]]
-        post = _posterior(model, outcome, chosen, joint)
+        post = posterior_of(model, outcome, chosen, joint)
         found.history["seconds"][-1] = time.perf_counter() - began
     if post.message in found.troubles or (not post.converged and tol > 0 and not found.stopped):
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
@@ -199,7 +195,7 @@ def posterior(
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
         found = outcome.found
         found.converged, found.message = True, "hyperparameters given, nothing learned"
-        post = _posterior(model, outcome, chosen, joint)
+        post = posterior_of(model, outcome, chosen, joint)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
@@ -293,51 +289,6 @@ def _watched(callback: Callback | None, progress: bool) -> Any:
             return callback(state) if callback is not None else None
 
         yield both
-
-
-def _posterior(model: Model, outcome: Outcome, method: Method, joint: bool) -> Posterior:
-    found, reports = outcome.found, outcome.reports
-    xp = backend.namespace(found.alpha)
-    _add_report(found.history, reports)
-    found.troubles += [r.trouble for r in reports if r.trouble]
-    if found.troubles:
-        found.converged, found.message = False, found.troubles[0]
-
-    def per_task(name: str) -> list[Array]:
-        placed: list[Array] = [None] * len(model.tasks)
-        for family, report in zip(model.families, reports, strict=True):
-            for member in family.members:
-                placed[member] = getattr(report, name)
-        return placed
-
-    def shaped(arrays: list[Array]) -> Array:
-        return xp.stack(arrays) if joint else arrays[0]
-
-    beta = np.array([t.noise_precision for t in model.tasks])
-    return Posterior(
-        gaussian_mean=shaped(found.means),
-        gaussian_variance=shaped(per_task("variance")),
-        variance_error=shaped(per_task("variance_error")),
-        precision=found.alpha,
-        noise_precision=beta if joint else float(beta[0]),
-        log_evidence=math.fsum(r.log_evidence for r in reports),
-        log_evidence_error=math.sqrt(sum(r.log_evidence_error**2 for r in reports)),
-        history=found.history,
-        converged=found.converged,
-        message=found.message,
-        method=method.name,
-        options=method,
-        nonnegative=model.nonnegative,
-        tasks=model.tasks,
-        sparsifier=model.sparsifier,
-    )
-
-
-def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
-    """Count the reporting step with the last iteration."""
-    history["products"][-1] += sum(r.products for r in reports)
-    history["cg_steps"][-1] += max(r.cg_steps for r in reports)
-    history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)
 
 
 __all__ = ["ConvergenceWarning", "fit", "posterior"]

@@ -22,27 +22,14 @@ import numpy as np
 
 from cofem.calcium.kernel import Kernel
 from cofem.inference.rectified_table import second_moment, second_moment_table
-from cofem.linalg import banded_ar1, banded_ar2
 from cofem.linalg.banded_ar1 import EXACT
+from cofem.linalg.banded_row import WORK_ROWS, moments_row
 from cofem.linalg.compiled import compiled
 
 _HAZARD, _HALF_ROOT = math.sqrt(2 / math.pi), math.sqrt(0.5)
 # Share of an EM step that is added to it; below 1 it still converges (Salakhutdinov & Roweis
 # 2003).
 RELAXATION = 0.8
-# Rows of scratch that the filters ask for, by order.
-_WORK_ROWS = {1: 3, 2: 7}
-
-_filter_1, _dual_1, _variance_1 = (
-    banded_ar1.filter_row,
-    banded_ar1.dual_row,
-    banded_ar1.variance_row,
-)
-_filter_2, _dual_2, _variance_2 = (
-    banded_ar2.filter_row,
-    banded_ar2.dual_row,
-    banded_ar2.variance_row,
-)
 
 
 class TraceFit(NamedTuple):
@@ -101,7 +88,7 @@ def fit_trace(
     u2 = 1 / kernel.norm**2
     q = np.full(n, 1 / kernel.peak**2)
     mean, variance = np.zeros(n), np.empty(n)
-    work = np.empty((_WORK_ROWS[len(kernel.coefficients)], n))
+    work = np.empty((WORK_ROWS[len(kernel.coefficients)], n))
     log_det, quadratic, iterations, change = _em_row(
         kernel.coefficients, y, q, beta, second_moment_table(), u2, max_iter, tol, work, mean,
         variance,
@@ -135,20 +122,9 @@ def _em_row(
     log_det = quadratic = 0.0
     change, iteration, relaxation = np.inf, 0, RELAXATION
     for iteration in range(1, max_iter + 1):
-        if len(coefficients) == 1:
-            log_det, quadratic = _filter_1(coefficients, y, q, beta, work)
-            _dual_1(coefficients, work, dual)
-            _variance_1(coefficients, q, beta, work, variance)
-        else:
-            log_det, quadratic = _filter_2(coefficients, y, q, beta, work)
-            _dual_2(coefficients, work, dual)
-            _variance_2(coefficients, q, beta, work, variance)
-        moved = size = 0.0
-        for t in range(n):
-            value = q[t] * dual[t]
-            moved += (value - mean[t]) ** 2
-            size += value * value
-            mean[t] = value
+        log_det, quadratic, moved, size = moments_row(
+            coefficients, y, q, beta, work, dual, mean, variance
+        )
         before, change = change, 0.0 if moved == 0.0 else np.sqrt(moved / size)
         if change > before:
             relaxation = 0.0  # it swings: plain EM, which cannot

@@ -17,21 +17,10 @@ import scipy.signal
 
 from cofem.inference.options import whole_number
 from cofem.inference.rectified_table import second_moment, second_moment_table
-from cofem.linalg import banded_ar1, banded_ar2
 from cofem.linalg.banded_ar1 import EXACT
+from cofem.linalg.banded_row import moments_row
 from cofem.linalg.banded_traces import Traces
 from cofem.linalg.compiled import compiled
-
-_filter_1, _dual_1, _variance_1 = (
-    banded_ar1.filter_row,
-    banded_ar1.dual_row,
-    banded_ar1.variance_row,
-)
-_filter_2, _dual_2, _variance_2 = (
-    banded_ar2.filter_row,
-    banded_ar2.dual_row,
-    banded_ar2.variance_row,
-)
 
 
 class TraceFits(NamedTuple):
@@ -177,21 +166,9 @@ def _em_row(
     log_det = quadratic = 0.0
     change, iteration = np.inf, 0
     for iteration in range(1, max_iter + 1):
-        if len(coefficients) == 1:
-            log_det, quadratic = _filter_1(coefficients, y, s, beta, work)
-            _dual_1(coefficients, work, dual)
-            _variance_1(coefficients, s, beta, work, variance)
-        else:
-            log_det, quadratic = _filter_2(coefficients, y, s, beta, work)
-            _dual_2(coefficients, work, dual)
-            _variance_2(coefficients, s, beta, work, variance)
-        moved = size = 0.0
-        for t in range(n):
-            value = s[t] * dual[t]
-            if iteration > 1:
-                moved += (value - mean[t]) ** 2
-            size += value * value
-            mean[t] = value
+        log_det, quadratic, moved, size = moments_row(
+            coefficients, y, s, beta, work, dual, mean, variance
+        )
         if iteration > 1:
             change = 0.0 if moved == 0.0 else np.sqrt(moved / size)
         if (tol > 0 and change <= tol) or iteration == max_iter:

@@ -12,10 +12,9 @@ import numpy as np
 
 from cofem import backend
 from cofem.linalg import banded_ar1, banded_ar2
+from cofem.linalg.banded_row import WORK_ROWS
 
 _RECURSIONS: dict[int, ModuleType] = {1: banded_ar1, 2: banded_ar2}
-# Rows of the filter's scratch array by order.
-_WORK_ROWS = {1: 3, 2: 7}
 # Fewer samples than this in all are not worth a second thread.
 SAMPLES_PER_THREAD = 20_000
 
@@ -73,7 +72,7 @@ class Traces:
 
     def work(self) -> np.ndarray:
         """Return scratch for the filter of one trace."""
-        return np.empty((_WORK_ROWS[len(self.coefficients)], self.shape[-1]))
+        return np.empty((WORK_ROWS[len(self.coefficients)], self.shape[-1]))
 
     def each_row(self, function: Callable[[int], None]) -> None:
         """Call ``function`` with the number of every trace."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes, plain
+from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
 
 
 def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) -> Any:
@@ -107,7 +107,7 @@ def variance_map(
 def traces(
     post: Any, y: Any = None, ax: Any = None, *, rate: float = 1.0, task: int = 0
 ) -> Any:
-    """Draw what the posterior predicts for the data, with a band of two standard deviations.
+    """Draw the data and the most probable fit, with a band of twice the noise's deviation.
 
     Parameters
     ----------
@@ -136,14 +136,16 @@ def traces(
     >>> traces(post, ax=Figure().subplots(), rate=10.0).get_xlabel()
     'seconds'
     """
+    if not rate > 0:
+        raise ValueError(f"rate must be positive, got {rate!r}")
     if not post.tasks:
         raise ValueError("traces needs the operator: load the posterior with cofem.load(path, phi)")
     ax = new_axes(1)[0] if ax is None else ax
     operator = post.tasks[task].operator
     data = backend.to_numpy(post.tasks[task].y if y is None else y)
-    mean = post.mean if post.mean.ndim == 1 else post.mean[task, :]
-    fitted = backend.to_numpy(operator.forward(mean))
-    # Independent coordinates are an upper bound where a sum of them is well determined.
+    # The mode: of z ≥ 0 many small means would add up to a fit above the data.
+    best = post.mode if post.mode.ndim == 1 else post.mode[task, :]
+    fitted = backend.to_numpy(operator.forward(best))
     noise = float(np.atleast_1d(post.noise_precision)[task if np.ndim(post.noise_precision) else 0])
     at = np.arange(fitted.size) / rate
     ax.plot(at, np.real(data), color=GREY, linewidth=0.8, label="data")
@@ -163,7 +165,6 @@ def traces(
     ax.axhline(0.0, color=BLACK, linewidth=0.4, zorder=0)
     ax.set(xlabel="seconds" if rate != 1.0 else "sample", ylabel="signal")
     finish(ax, "Data and fit")
-    plain(ax)
     return ax
 
 

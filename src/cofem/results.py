@@ -1,0 +1,62 @@
+"""From what a method found to the posterior that the user gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.loop import Outcome
+from cofem.inference.methods import Method
+from cofem.inference.model import Model
+from cofem.inference.moments import Report
+from cofem.posterior import Posterior
+
+
+def posterior_of(model: Model, outcome: Outcome, method: Method, joint: bool) -> Posterior:
+    """Return the posterior, in task order; ``joint`` says whether it has an axis of tasks."""
+    found, reports = outcome.found, outcome.reports
+    xp = backend.namespace(found.alpha)
+    _add_report(found.history, reports)
+    found.troubles += [r.trouble for r in reports if r.trouble]
+    if found.troubles:
+        found.converged, found.message = False, found.troubles[0]
+
+    def per_task(name: str) -> list[Array]:
+        placed: list[Array] = [None] * len(model.tasks)
+        for family, report in zip(model.families, reports, strict=True):
+            for member in family.members:
+                placed[member] = getattr(report, name)
+        return placed
+
+    def shaped(arrays: list[Array]) -> Array:
+        return xp.stack(arrays) if joint else arrays[0]
+
+    beta = np.array([t.noise_precision for t in model.tasks])
+    return Posterior(
+        gaussian_mean=shaped(found.means),
+        gaussian_variance=shaped(per_task("variance")),
+        variance_error=shaped(per_task("variance_error")),
+        precision=found.alpha,
+        noise_precision=beta if joint else float(beta[0]),
+        log_evidence=math.fsum(r.log_evidence for r in reports),
+        log_evidence_error=math.sqrt(sum(r.log_evidence_error**2 for r in reports)),
+        history=found.history,
+        converged=found.converged,
+        message=found.message,
+        method=method.name,
+        options=method,
+        nonnegative=model.nonnegative,
+        tasks=model.tasks,
+        sparsifier=model.sparsifier,
+    )
+
+
+def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
+    """Count the reporting step with the last iteration."""
+    history["products"][-1] += sum(r.products for r in reports)
+    history["cg_steps"][-1] += max(r.cg_steps for r in reports)
+    history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)
