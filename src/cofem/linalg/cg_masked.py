@@ -32,94 +32,143 @@ def solve_masked(
         return solve_on_device(
             matrix, rhs, inverse, start, rtol, balance, max_steps, keep_coefficients
         )
-    xp = backend.namespace(rhs)
-    kernels = ArrayKernels(xp)
-    weight = xp.ones_like(inverse) if joint else inverse
+    solver = _MaskedSolver(matrix, rhs, inverse, start, rtol, balance, joint, keep_coefficients)
+    solver.run(max_steps)
+    return solver.result()
 
-    def size_of(r: Array) -> Array:
-        squared = kernels.weighted_norm_squared(r, weight)
-        return xp.ones_like(squared) * xp.sum(squared) if joint else squared
 
-    scale = size_of(rhs)
-    goal = backend.from_numpy(np.asarray(rtol**2), rhs)
-    goal = xp.astype(goal, scale.dtype) * scale
-    x = xp.zeros_like(rhs) if start is None else start
-    r = rhs if start is None else rhs - matrix.product(x)
-    multiplied = 0 if start is None else rhs.shape[0]
-    verified = start is None
-    lengths: list[Array] = []
-    ratios: list[Array] = []
-    steps = xp.zeros_like(scale)
-    not_positive = xp.zeros(scale.shape, dtype=xp.bool, device=backend.device_of(rhs))
-    taken = 0
-    look_every = backend.steps_between_looks(rhs)
-    best = np.full(rhs.shape[0], np.inf)
-    stuck = np.zeros(rhs.shape[0], dtype=bool)
-    run_once: Array | None = None  # steps before the first restart: one Lanczos process
-    while True:
-        p = inverse * r  # times unit/ρ from here on, see the kernels
-        rho = unit = kernels.weighted_norm_squared(r, inverse)
-        size = size_of(r)
-        done = (size <= goal) | not_positive
-        while taken < max_steps:
-            if taken % look_every == 0 and bool(xp.all(done)):
+class _MaskedSolver:
+    """The state of CG on all systems; arrays are replaced, never changed in place."""
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        rhs: Array,
+        inverse: Array,
+        start: Array | None,
+        rtol: np.ndarray,
+        balance: np.ndarray,
+        joint: bool,
+        keep_coefficients: bool,
+    ) -> None:
+        self.xp = xp = backend.namespace(rhs)
+        self.kernels = ArrayKernels(xp)
+        self.matrix, self.rhs, self.inverse = matrix, rhs, inverse
+        self.balance, self.joint, self.keep = balance, joint, keep_coefficients
+        self.weight = xp.ones_like(inverse) if joint else inverse
+        self.scale = self._size(rhs)
+        goal = backend.from_numpy(np.asarray(rtol**2), rhs)
+        self.goal = xp.astype(goal, self.scale.dtype) * self.scale
+        self.x = xp.zeros_like(rhs) if start is None else start
+        self.r = rhs if start is None else rhs - matrix.product(self.x)
+        self.multiplied = 0 if start is None else rhs.shape[0]
+        self.verified = start is None  # whether r is the true residual of x
+        self.lengths: list[Array] = []
+        self.ratios: list[Array] = []
+        self.steps = xp.zeros_like(self.scale)
+        device = backend.device_of(rhs)
+        self.not_positive = xp.zeros(self.scale.shape, dtype=xp.bool, device=device)
+        self.taken = 0
+        self.best = np.full(rhs.shape[0], np.inf)
+        self.stuck = np.zeros(rhs.shape[0], dtype=bool)
+        # Steps before the first restart: one Lanczos process.
+        self.run_once: Array | None = None
+
+    def run(self, max_steps: int) -> None:
+        """Take steps, and again from the true residual, until every system is done."""
+        look_every = backend.steps_between_looks(self.rhs)
+        while True:
+            self.p = self.inverse * self.r  # times unit/ρ from here on, see the kernels
+            self.rho = self.unit = self.kernels.weighted_norm_squared(self.r, self.inverse)
+            self.size = self._size(self.r)
+            self.done = (self.size <= self.goal) | self.not_positive
+            while self.taken < max_steps:
+                if self.taken % look_every == 0 and bool(self.xp.all(self.done)):
+                    break
+                self._advance()
+            if self.joint or self.verified or not self._restarted(max_steps):
                 break
-            g, curvature = kernels.curvature(p, matrix.bulk(p), matrix.diagonal)
-            multiplied += rhs.shape[0]
-            solved = rho == 0  # no direction is left, though under the joint rule not done
-            not_positive = not_positive | (~done & ~solved & ~(curvature > 0))
-            done = done | not_positive
-            idle = done | solved
-            one = xp.ones_like(rho)
-            step = xp.where(idle, 0 * one, unit / xp.where(idle, one, curvature))
-            x, r, rho_new = kernels.descend(x, r, p, g, step, inverse)
-            safe = xp.where(idle | ~(rho_new > 0), one, rho_new)
-            p = kernels.turn(p, r, xp.where(idle, 0 * one, unit / safe), inverse)
-            steps = steps + xp.astype(~done, steps.dtype)
-            if keep_coefficients:
-                safe_old = xp.where(idle, one, rho)
-                lengths.append(step * unit / safe_old)
-                ratios.append(xp.where(idle, 0 * one, rho_new / safe_old))
-            rho = xp.where(done, rho, rho_new)
-            taken += 1
-            size = size_of(r) if joint else rho
-            done = done | (size <= goal)
-            verified = False
-        if joint or verified:
-            break
-        if np.any(balance > 0):
-            pull = xp.astype(backend.from_numpy(balance**2, rhs), goal.dtype)
-            pull = pull * kernels.weighted_norm_squared(x * matrix.diagonal, inverse)
-            goal = xp.where(pull > 0, xp.minimum(goal, pull), goal)
-        # The residual of the recursion may have parted from the true one.
-        r = rhs - matrix.product(x)
-        multiplied += rhs.shape[0]
-        verified = True
-        true = backend.to_numpy(size_of(r)).astype(np.float64)
-        short = true > backend.to_numpy(goal)
-        stuck = short & (true > 0.25 * best)
-        best = np.minimum(best, true)
-        size = size_of(r)
-        if run_once is None:
-            run_once = steps
-        if taken >= max_steps or not np.any(short & ~stuck):
-            break
-    status = np.full(rhs.shape[0], Status.MAX_STEPS, dtype=np.int64)
-    status[backend.to_numpy(size <= goal)] = Status.CONVERGED
-    status[stuck & (status != Status.CONVERGED)] = Status.STAGNATED
-    status[backend.to_numpy(not_positive)] = Status.NOT_POSITIVE
-    count = backend.to_numpy(steps).astype(np.int64)
-    kept = count if run_once is None else backend.to_numpy(run_once).astype(np.int64)
-    return CGResult(
-        x=x,
-        steps=count,
-        residual=relative(
-            backend.to_numpy(size).astype(np.float64), backend.to_numpy(scale).astype(np.float64)
-        ),
-        status=status,
-        rows=multiplied,
-        coefficients=_by_system(lengths, ratios, kept) if keep_coefficients else [],
-    )
+
+    def _advance(self) -> None:
+        xp, kernels, unit = self.xp, self.kernels, self.unit
+        g, curvature = kernels.curvature(self.p, self.matrix.bulk(self.p), self.matrix.diagonal)
+        self.multiplied += self.rhs.shape[0]
+        solved = self.rho == 0  # no direction is left, though under the joint rule not done
+        self.not_positive = self.not_positive | (~self.done & ~solved & ~(curvature > 0))
+        done = self.done | self.not_positive
+        idle = done | solved
+        one = xp.ones_like(self.rho)
+        step = xp.where(idle, 0 * one, unit / xp.where(idle, one, curvature))
+        self.x, self.r, rho = kernels.descend(self.x, self.r, self.p, g, step, self.inverse)
+        safe = xp.where(idle | ~(rho > 0), one, rho)
+        self.p = kernels.turn(
+            self.p, self.r, xp.where(idle, 0 * one, unit / safe), self.inverse
+        )
+        self.steps = self.steps + xp.astype(~done, self.steps.dtype)
+        if self.keep:
+            safe_old = xp.where(idle, one, self.rho)
+            self.lengths.append(step * unit / safe_old)
+            self.ratios.append(xp.where(idle, 0 * one, rho / safe_old))
+        self.rho = xp.where(done, self.rho, rho)
+        self.taken += 1
+        self.size = self._size(self.r) if self.joint else self.rho
+        self.done = done | (self.size <= self.goal)
+        self.verified = False
+
+    def _restarted(self, max_steps: int) -> bool:
+        """Recompute the residual, from which the recursion's may have parted.
+
+        Returns whether a system is above its goal and can still improve.
+        """
+        self._tighten()
+        self.r = self.rhs - self.matrix.product(self.x)
+        self.multiplied += self.rhs.shape[0]
+        self.verified = True
+        self.size = self._size(self.r)
+        true = backend.to_numpy(self.size).astype(np.float64)
+        short = true > backend.to_numpy(self.goal)
+        self.stuck = short & (true > 0.25 * self.best)
+        self.best = np.minimum(self.best, true)
+        if self.run_once is None:
+            self.run_once = self.steps
+        return self.taken < max_steps and bool(np.any(short & ~self.stuck))
+
+    def _tighten(self) -> None:
+        """Lower the goal of systems that must also balance the diagonal's part of A x."""
+        if not np.any(self.balance > 0):
+            return
+        xp = self.xp
+        pull = xp.astype(backend.from_numpy(self.balance**2, self.rhs), self.goal.dtype)
+        pull = pull * self.kernels.weighted_norm_squared(
+            self.x * self.matrix.diagonal, self.inverse
+        )
+        self.goal = xp.where(pull > 0, xp.minimum(self.goal, pull), self.goal)
+
+    def result(self) -> CGResult:
+        """Return the solutions and how every system ended."""
+        status = np.full(self.rhs.shape[0], Status.MAX_STEPS, dtype=np.int64)
+        status[backend.to_numpy(self.size <= self.goal)] = Status.CONVERGED
+        status[self.stuck & (status != Status.CONVERGED)] = Status.STAGNATED
+        status[backend.to_numpy(self.not_positive)] = Status.NOT_POSITIVE
+        count = backend.to_numpy(self.steps).astype(np.int64)
+        first = self.steps if self.run_once is None else self.run_once
+        kept = backend.to_numpy(first).astype(np.int64)
+        return CGResult(
+            x=self.x,
+            steps=count,
+            residual=relative(
+                backend.to_numpy(self.size).astype(np.float64),
+                backend.to_numpy(self.scale).astype(np.float64),
+            ),
+            status=status,
+            rows=self.multiplied,
+            coefficients=_by_system(self.lengths, self.ratios, kept) if self.keep else [],
+        )
+
+    def _size(self, r: Array) -> Array:
+        """Return the squared norm that the stopping rule compares, for every row."""
+        squared = self.kernels.weighted_norm_squared(r, self.weight)
+        return self.xp.ones_like(squared) * self.xp.sum(squared) if self.joint else squared
 
 
 def _by_system(
