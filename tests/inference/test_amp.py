@@ -1,41 +1,15 @@
 """Message passing: against its formulas written out, exact posteriors, and where it fails."""
 
-import math
-
-import array_api_strict
 import numpy as np
 import pytest
-import torch
+from rival_cases import RIVALS
 
-from cofem import backend, simulate
-from cofem.inference import amp
+from cofem import simulate
 from cofem.inference.amp import AMP
-from cofem.inference.model import Model, Task, Tie, initial_precision
-from cofem.operators import DCT, Convolution, Dense, Identity
+from cofem.inference.model import Task, Tie
+from cofem.operators import Convolution, Dense
 
-
-def make(seed, n=80, d=120, complex_=False, beta=400.0):
-    """A sparse problem with independent entries; returns its Task."""
-    random = np.random.default_rng(seed)
-
-    def draw(*shape):
-        x = random.standard_normal(shape)
-        return x + 1j * random.standard_normal(shape) if complex_ else x
-
-    phi = draw(n, d) / n**0.5
-    z = np.zeros(d, phi.dtype)
-    z[random.choice(d, 6, replace=False)] = draw(6) + 2
-    return Task(Dense(phi), phi @ z + draw(n) / beta**0.5, beta)
-
-
-def fit(task, options=None, *, tie=None, max_iter=30, tol=0.0, alpha=None, **keywords):
-    options = options or AMP()
-    model = Model((task,), tie or Tie(), **{k: keywords.pop(k) for k in ("nonnegative",)
-                                            if k in keywords})
-    if alpha is None:
-        real = np.float32 if task.y.dtype in (np.float32, np.complex64) else np.float64
-        alpha = np.full(model.n_unknowns, initial_precision(model), real)
-    return amp.run(model, options, alpha, seed=0, max_iter=max_iter, tol=tol, **keywords)
+make, fit = RIVALS["amp"].task, RIVALS["amp"].fit
 
 
 def written_out(phi, y, beta, alpha, steps, damping):
@@ -157,13 +131,6 @@ def test_damping_can_save_a_convolution():
     assert simulate.nrmse(outcome.found.means[0], problem.z) < 2
 
 
-def test_what_is_not_known_is_nan():
-    report = fit(make(0), max_iter=3).reports[0]
-    assert np.isnan(report.variance_error).all()
-    assert math.isnan(report.log_evidence)
-    assert math.isnan(report.log_evidence_error)
-
-
 def test_the_history_and_the_callback():
     seen = []
     outcome = fit(make(0), AMP(inner_steps=4), max_iter=9, callback=seen.append)
@@ -207,32 +174,6 @@ def test_units_are_only_units():
     np.testing.assert_allclose(other.means[0], 1e3 * one.means[0], rtol=1e-8, atol=1e-12)
 
 
-def test_joint_tasks_and_sparsifiers_are_refused():
-    task = make(0)
-    model = Model((task, task), Tie())
-    with pytest.raises(ValueError, match='method "amp" does not fit joint tasks; use "cofem"'):
-        amp.run(model, AMP(), np.ones(120), seed=0, max_iter=1, tol=0.0)
-    model = Model((task,), Tie(), sparsifier=Identity(120))
-    with pytest.raises(ValueError, match="sparsifier"):
-        amp.run(model, AMP(), np.ones(120), seed=0, max_iter=1, tol=0.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"inner_steps": 0}, ValueError),
-        ({"inner_steps": 2.5}, TypeError),
-        ({"damping": 1.0}, ValueError),
-        ({"damping": -0.1}, ValueError),
-        ({"damping": "much"}, ValueError),
-        ({"initial_precision": 0.0}, ValueError),
-    ],
-)
-def test_options_are_checked_by_name(options, error):
-    with pytest.raises(error, match=next(iter(options))):
-        AMP(**options)
-
-
 def test_a_fast_decay_does_not_diverge():
     # The columns of this one are nearly orthogonal: divergence is found, not presumed.
     kernel = 0.2 ** np.arange(64)
@@ -243,31 +184,3 @@ def test_a_fast_decay_does_not_diverge():
     outcome = fit(task, max_iter=50)
     assert outcome.found.troubles == []
     assert simulate.nrmse(outcome.found.means[0], z) < 2
-
-
-LIBRARIES = {
-    "torch": lambda x: torch.from_numpy(np.array(x)),
-    "strict": lambda x: array_api_strict.asarray(np.array(x)),
-}
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("complex_", [False, True])
-@pytest.mark.parametrize("structured", [False, True])
-def test_other_libraries_give_the_same(library, complex_, structured):
-    convert, task = LIBRARIES[library], make(0, complex_=complex_)
-    op = DCT(40, np.arange(25)) if structured else task.operator
-    n, d = op.shape
-    task = Task(op, task.y[:n], 100.0)
-    other = Task(op if structured else Dense(convert(op.matrix)), convert(task.y), 100.0)
-    expected = fit(task, max_iter=8, alpha=np.full(d, 0.5))
-    found = fit(other, max_iter=8, alpha=convert(np.full(d, 0.5)))
-    assert type(found.found.means[0]) is type(other.y)
-    # The power iteration of VI starts from another library's random numbers.
-    tolerance = {"amp": 1e-10, "vi": 1e-3}["amp"]
-    for mine, theirs in (
-        (found.found.means[0], expected.found.means[0]),
-        (found.found.alpha, expected.found.alpha),
-        (found.reports[0].variance, expected.reports[0].variance),
-    ):
-        np.testing.assert_allclose(backend.to_numpy(mine), theirs, rtol=tolerance, atol=1e-6)

@@ -2,40 +2,17 @@
 
 import math
 
-import array_api_strict
 import numpy as np
 import pytest
-import torch
+from rival_cases import RIVALS, draw
 from scipy.stats import multivariate_normal
 
-from cofem import backend, simulate
-from cofem.inference import vi
+from cofem import simulate
 from cofem.inference.model import Model, Task, Tie, initial_precision
 from cofem.inference.vi import VI, RelaxedPosterior
 from cofem.operators import DCT, Convolution, Dense, Diagonal, Identity
 
-
-def draw(random, *shape, complex_=False):
-    x = random.standard_normal(shape)
-    return x + 1j * random.standard_normal(shape) if complex_ else x
-
-
-def make(seed, n=25, d=40, complex_=False, beta=100.0):
-    random = np.random.default_rng(seed)
-    phi = draw(random, n, d, complex_=complex_) / n**0.5
-    z = np.zeros(d, phi.dtype)
-    z[random.choice(d, 4, replace=False)] = draw(random, 4, complex_=complex_) + 2
-    y = phi @ z + draw(random, n, complex_=complex_) / beta**0.5
-    return Task(Dense(phi), y, beta)
-
-
-def fit(task, options=None, *, tie=None, max_iter=30, tol=0.0, alpha=None, seed=0, **keywords):
-    model = Model((task,), tie or Tie())
-    if alpha is None:
-        real = np.float32 if task.y.dtype in (np.float32, np.complex64) else np.float64
-        alpha = np.full(model.n_unknowns, initial_precision(model), real)
-    options = options or VI()
-    return vi.run(model, options, alpha, seed=seed, max_iter=max_iter, tol=tol, **keywords)
+make, fit = RIVALS["vi"].task, RIVALS["vi"].fit
 
 
 def evidence(phi, y, alpha, beta):
@@ -230,12 +207,6 @@ def test_the_history_counts_the_power_iteration():
     assert settled.converged
 
 
-def test_what_is_not_known_is_nan():
-    report = fit(make(0), max_iter=3).reports[0]
-    assert np.isnan(report.variance_error).all()
-    assert math.isnan(report.log_evidence_error)
-
-
 def test_groups_share_their_precision_and_the_bound_still_rises():
     found = fit(make(1), tie=Tie(np.arange(40) // 4), max_iter=50).found
     assert len(np.unique(found.alpha)) == 10
@@ -248,59 +219,3 @@ def test_degenerate_problems_stay_finite(phi, scale):
     outcome = fit(Task(Dense(phi), scale * np.arange(1.0, 6), 10.0), max_iter=20)
     assert np.isfinite(outcome.found.means[0]).all()
     assert np.isfinite(outcome.found.history["log_evidence"]).all()
-
-
-def test_what_it_cannot_fit_is_refused_by_name():
-    task = make(0)
-    cases = {
-        "joint tasks": Model((task, task), Tie()),
-        "a sparsifier": Model((task,), Tie(), sparsifier=Identity(40)),
-        "a coupling": Model((task,), Tie(coupling=Identity(40))),
-        "nonnegative": Model((task,), Tie(), nonnegative=True),
-    }
-    for what, model in cases.items():
-        with pytest.raises(ValueError, match=f'method "vi" does not fit {what}'):
-            vi.run(model, VI(), np.ones(40), seed=0, max_iter=1, tol=0.0)
-
-
-@pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"power_steps": 0}, ValueError),
-        ({"power_steps": 1.5}, TypeError),
-        ({"safety": 0.9}, ValueError),
-        ({"safety": math.nan}, ValueError),
-        ({"initial_precision": -1.0}, ValueError),
-    ],
-)
-def test_options_are_checked_by_name(options, error):
-    with pytest.raises(error, match=next(iter(options))):
-        VI(**options)
-
-
-LIBRARIES = {
-    "torch": lambda x: torch.from_numpy(np.array(x)),
-    "strict": lambda x: array_api_strict.asarray(np.array(x)),
-}
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("complex_", [False, True])
-@pytest.mark.parametrize("structured", [False, True])
-def test_other_libraries_give_the_same(library, complex_, structured):
-    convert, task = LIBRARIES[library], make(0, complex_=complex_)
-    op = DCT(40, np.arange(25)) if structured else task.operator
-    n, d = op.shape
-    task = Task(op, task.y[:n], 100.0)
-    other = Task(op if structured else Dense(convert(op.matrix)), convert(task.y), 100.0)
-    expected = fit(task, max_iter=8, alpha=np.full(d, 0.5))
-    found = fit(other, max_iter=8, alpha=convert(np.full(d, 0.5)))
-    assert type(found.found.means[0]) is type(other.y)
-    # The power iteration of VI starts from another library's random numbers.
-    tolerance = {"amp": 1e-10, "vi": 1e-3}["vi"]
-    for mine, theirs in (
-        (found.found.means[0], expected.found.means[0]),
-        (found.found.alpha, expected.found.alpha),
-        (found.reports[0].variance, expected.reports[0].variance),
-    ):
-        np.testing.assert_allclose(backend.to_numpy(mine), theirs, rtol=tolerance, atol=1e-6)
