@@ -62,6 +62,7 @@ class Recorder(LinearOperator):
         self._lock = threading.Lock()
         self._current = threading.local()
         self._numbers = count(1)
+        self._solves = 0
 
     def forward(self, x: Any) -> Any:
         """Record and apply Φ."""
@@ -83,7 +84,7 @@ class Recorder(LinearOperator):
 
     def _passed_on(self, name: str, x: Any) -> Any:
         call = Call(name, tuple(x.shape), str(x.dtype))
-        pool = _pool_of_this_thread()
+        pool = self._pool_at_work()
         block = getattr(self._current, "block", 0) if pool else 0
         with self._lock:
             if not self.stages or self.stages[-1].pool != pool:
@@ -94,29 +95,32 @@ class Recorder(LinearOperator):
     @contextmanager
     def watching(self) -> Iterator[Recorder]:
         """While this lasts, know which block of systems every product belongs to."""
-        recorder, solver = self, cg.BlockSolver
+        recorder, solver, in_threads = self, cg.BlockSolver, cg.in_threads
 
         class Watched(solver):  # type: ignore[misc, valid-type]
             def __init__(self, *arguments: Any, **options: Any) -> None:
                 recorder._current.block = next(recorder._numbers)
                 super().__init__(*arguments, **options)
 
-        cg.BlockSolver = Watched  # type: ignore[misc]
+        def counted(*arguments: Any) -> Any:
+            recorder._solves += 1
+            return in_threads(*arguments)
+
+        cg.BlockSolver, cg.in_threads = Watched, counted  # type: ignore[misc]
         try:
             yield self
         finally:
-            cg.BlockSolver = solver  # type: ignore[misc]
+            cg.BlockSolver, cg.in_threads = solver, in_threads  # type: ignore[misc]
+
+    def _pool_at_work(self) -> str:
+        """Name the parallel solve that this thread works on; the main thread has none, ''."""
+        alone = threading.current_thread() is threading.main_thread()
+        return "" if alone else f"solve {self._solves}"
 
     @property
     def products(self) -> int:
         """Rows multiplied by Φ or Φᴴ so far."""
         return sum(call.products for stage in self.stages for call in stage.calls)
-
-
-def _pool_of_this_thread() -> str:
-    """Name the thread pool that is at work: every parallel solve has its own; none is ''."""
-    thread = threading.current_thread()
-    return "" if thread is threading.main_thread() else thread.name.rpartition("_")[0]
 
 
 class Replay:

@@ -8,7 +8,9 @@ some coordinates cannot hide what is wrong on the others.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +20,18 @@ from cofem.linalg.cg_blocks import BlockSolver
 from cofem.linalg.cg_masked import solve_masked
 from cofem.linalg.cg_result import CGResult, Status
 from cofem.linalg.systems import Matrix
+from cofem.linalg.threads import in_threads
 
 __all__ = ["CGResult", "Status", "solve"]
 
 
-# Rows are worked in blocks of about this many numbers, so that a block's five
+# Rows are worked in blocks of about this many bytes, so that a block's five
 # arrays live in the cache; each thread takes the next block when it has done one.
-BLOCK = 1 << 16
+BLOCK = 1 << 19
+# The transforms work on so many rows of single precision in the time of two.
+AT_ONCE = 4
+# A system that need not be solved better than this is solved in single precision.
+SINGLE_RTOL = 1e-2
 
 
 def solve(
@@ -87,13 +94,13 @@ def solve(
     real_type = backend.real_dtype(rhs.dtype, xp)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
     balances = np.broadcast_to(np.asarray(balance, dtype=np.float64), (n_rows,))
-    if preconditioner is None:
-        inverse = xp.ones(n_columns, dtype=real_type, device=backend.device_of(rhs))
-    else:
-        inverse = 1 / preconditioner
     # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
     # relative to each other.
-    scale, inverse = matrix.scale, inverse * matrix.scale
+    scale = matrix.scale
+    if preconditioner is None:
+        inverse = xp.full(n_columns, scale, dtype=real_type, device=backend.device_of(rhs))
+    else:
+        inverse = scale / preconditioner
     matrix = matrix.with_unit_scale()
     if not backend.is_numpy(rhs):
         rhs = rhs / scale
@@ -102,32 +109,81 @@ def solve(
             keep_coefficients,
         )  # fmt: skip
     x = np.empty_like(rhs)
+    parts = [_Part(slice(0, n_rows), matrix, inverse, rhs.dtype)]
+    if matrix.splits_rows and not joint and rhs.nbytes > BLOCK:
+        loose = (tolerance >= SINGLE_RTOL) & _in_range(rhs, 1 / scale)
+        parts = _shared_out(parts[0], loose, n_columns)
 
-    def block(rows: slice) -> CGResult:
-        found = BlockSolver(
-            matrix,
-            rhs[rows] / scale,
-            inverse,
-            start=None if start is None else start[rows],
-            rtol=tolerance[rows],
-            balance=balances[rows],
+    def attempt(part: _Part) -> CGResult:
+        return BlockSolver(
+            part.matrix,
+            rhs[part.rows],
+            part.inverse,
+            factor=1 / scale,
+            start=None if start is None else start[part.rows],
+            rtol=tolerance[part.rows],
+            balance=balances[part.rows],
             joint=joint,
             keep_coefficients=keep_coefficients,
+            dtype=part.dtype,
         ).run(max_steps)
-        x[rows] = found.x  # here, where threads share the work
+
+    def solved(part: _Part) -> CGResult:
+        found = attempt(part)
+        if part.dtype != rhs.dtype and np.any(found.status != Status.CONVERGED):
+            again = attempt(_Part(part.rows, matrix, inverse, rhs.dtype))
+            found = replace(again, rows=found.rows + again.rows)
+        x[part.rows] = found.x  # here, where threads share the work
         return found
 
-    height = n_rows
-    if matrix.splits_rows and not joint:
-        height = max(1, BLOCK // n_columns)
-    if height >= n_rows:
-        return block(slice(0, n_rows))
-    blocks = [slice(i, min(i + height, n_rows)) for i in range(0, n_rows, height)]
-    threads = min(backend.n_threads(), len(blocks))
-    if threads == 1:
-        return _joined(x, [block(rows) for rows in blocks])
-    with ThreadPoolExecutor(threads) as pool:
-        return _joined(x, list(pool.map(block, blocks)))
+    return _joined(x, in_threads(solved, parts))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Rows that are solved together, and the precision in which they are."""
+
+    rows: slice
+    matrix: Matrix
+    inverse: np.ndarray
+    dtype: np.dtype[Any]
+
+
+    def in_single_precision(self) -> _Part:
+        """Return the same systems in half the memory. What overflows will not converge."""
+        dtype = np.dtype(np.complex64 if self.dtype.kind == "c" else np.float32)
+        with np.errstate(over="ignore"):
+            inverse = self.inverse.astype(np.float32)
+            return _Part(self.rows, self.matrix.in_single_precision(), inverse, dtype)
+
+
+def _in_range(rhs: np.ndarray, factor: float) -> bool:
+    """Whether single precision holds the right-hand sides with room to either side."""
+    numbers = rhs.view(backend.real_dtype(rhs.dtype, np))
+    peak = factor * max(float(np.max(numbers)), -float(np.min(numbers)))
+    return 1e-15 < peak < 1e15
+
+
+def _shared_out(whole: _Part, loose: np.ndarray, n_columns: int) -> list[_Part]:
+    """Cut into blocks for the threads, the loose ones in single precision."""
+    single = whole.in_single_precision() if np.any(loose) else whole
+    parts = []
+    for first, last in _runs(loose):
+        kind = single if loose[first] else whole
+        height = max(1, BLOCK // (n_columns * kind.dtype.itemsize))
+        if kind.dtype.itemsize < whole.dtype.itemsize:
+            height = max(height, AT_ONCE)
+        parts += [
+            replace(kind, rows=slice(i, min(i + height, last)))
+            for i in range(first, last, height)
+        ]
+    return parts
+
+
+def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Return [first, last) of every run of equal flags."""
+    edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1), len(flags)]
+    return [(int(a), int(b)) for a, b in pairwise(edges)]
 
 
 def _whole(start: Array | None, rhs: Array) -> Array | None:

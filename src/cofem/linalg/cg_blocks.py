@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cofem.linalg import kernels
@@ -10,7 +12,10 @@ from cofem.linalg.systems import Matrix
 
 
 class BlockSolver:
-    """The state of CG on a block of systems (see :func:`cofem.linalg.solve`)."""
+    """The state of CG on a block of systems (see :func:`cofem.linalg.solve`).
+
+    Solves A x = factor · rhs for A of unit scale, in the precision ``dtype``.
+    """
 
     def __init__(
         self,
@@ -18,51 +23,57 @@ class BlockSolver:
         rhs: np.ndarray,
         inverse: np.ndarray,
         *,
+        factor: float,
         start: np.ndarray | None,
         rtol: np.ndarray,
         balance: np.ndarray,
         joint: bool,
         keep_coefficients: bool,
+        dtype: np.dtype[Any],
     ) -> None:
         n_rows = rhs.shape[0]
-        self.matrix, self.rhs, self.inverse = matrix, rhs, inverse
-        self.joint, self.keep, self.rtol = joint, keep_coefficients, rtol
-        # The whole block's results; rows are filled in as they finish.
+        self.matrix, self.rhs, self.factor, self.inverse = matrix, rhs, factor, inverse
+        self.joint, self.keep = joint, keep_coefficients
+        # The whole block's results; a row is filled in when its system leaves.
+        self.solution = np.zeros(rhs.shape, dtype)
         self.steps = np.zeros(n_rows, dtype=np.int64)
         self.status = np.full(n_rows, Status.MAX_STEPS, dtype=np.int64)
         self.residual = np.zeros(n_rows)
         self.coefficients: list[Coefficients] = [([], []) for _ in range(n_rows)]
-        self.rows_multiplied = 0
-        self.scale = self._size(rhs)
+        self.rows_multiplied = self.step = 0
+        # What belongs to the systems that still run, whose rows are ``active``.
+        self.active = np.arange(n_rows)
+        self.x = self.solution
+        self.r, self.p = np.empty(rhs.shape, dtype), np.empty(rhs.shape, dtype)
+        self.rho = kernels.begin(rhs, factor, inverse, self.r, self.p)
+        self.scale = self._size(self.r) if joint else self.rho.copy()
         self.goal = rtol**2 * self.scale
         self.balance = balance
         self.largest = np.zeros(n_rows)  # estimate of ‖M⁻¹A‖ from the step lengths
         self.best_true = np.full(n_rows, np.inf)
-        # The systems that still run: their rows, and their own arrays.
-        self.active = np.arange(n_rows)
-        self.solution = np.zeros_like(rhs)
-        if start is not None and len(start):
-            # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
-            wanted = np.flatnonzero(self.scale[: len(start)] > 0)
-            self.solution[wanted] = start[wanted]
-        self.x = self.solution
-        self.r = rhs.copy()
-        started = np.any(self.x, axis=1)  # a start at zero needs no product
-        if np.any(started):
-            self.r[started] -= self._product(self.x[started])
-        self.p = self.r * inverse  # the direction P times unit/ρ, see the kernels
-        self.rho = self._squared(self.r)
-        self.unit = self.rho.copy()
+        if start is not None:
+            self._start_from(start)
+        self.unit = self.rho.copy()  # P is kept as a multiple of itself, see the kernels
+
+    def _start_from(self, start: np.ndarray) -> None:
+        """Begin the first systems elsewhere than at zero, which needs no product."""
+        # A right-hand side of zeros is solved by zero, not by falling towards it for ever.
+        wanted = [q for q in range(len(start)) if self.rho[q] > 0 and np.any(start[q])]
+        if not wanted:
+            return
+        self.x[wanted] = start[wanted]
+        self.r[wanted] -= self._product(self.x[wanted])
+        self.p[wanted] = self.r[wanted] * self.inverse
+        self.rho[wanted] = self._squared(self.r[wanted])
 
     def run(self, max_steps: int) -> CGResult:
         """Take steps until every system is done."""
-        for step in range(max_steps + 1):
+        for self.step in range(max_steps + 1):
             self._retire_finished()
-            if step == max_steps or not len(self.active):
+            if self.step == max_steps or not len(self.active):
                 break
             self._advance()
-        if len(self.active):
-            self.solution[self.active] = self.x
+        self._keep_only(np.zeros(len(self.active), dtype=bool))
         return CGResult(
             x=self.solution,
             steps=self.steps,
@@ -79,41 +90,29 @@ class BlockSolver:
         self.rows_multiplied += len(self.active)
         if not (g.flags.c_contiguous and g.flags.writeable) or np.may_share_memory(g, self.p):
             g = np.array(g, order="C")  # it is about to be changed in place
-        curvature, rho = kernels.advance(
-            self.x, self.r, self.p, g, self.matrix.diagonal, self.inverse, self.unit, self.rho
-        )
-        # False for NaN too. A solved system, which the joint rule keeps, has no direction.
-        positive = (curvature > 0) | (self.rho == 0)
-        if not np.all(positive):
-            self.status[self.active[~positive]] = Status.NOT_POSITIVE
-            self._keep_only(positive)
-            curvature, rho = curvature[positive], rho[positive]
-        if np.all(self.rho > 0):
-            # γ of the textbook, for P itself; a product of small numbers could vanish
-            length = (self.unit / curvature) * (self.unit / self.rho)
-            ratio = rho / self.rho
-            self.largest[self.active] = np.maximum(self.largest[self.active], 1 / length)
-        else:  # only under the joint rule, which uses neither
-            length = ratio = np.zeros_like(rho)
-        self.rho = rho
-        self.steps[self.active] += 1
+        failed, length, ratio = kernels.advance(
+            self.x, self.r, self.p, g, self.matrix.diagonal, self.inverse, self.unit, self.rho,
+            self.largest,
+        )  # fmt: skip
         if self.keep:
-            for row, a, b in zip(self.active, length, ratio, strict=True):
-                if np.isinf(self.best_true[row]):  # after a restart it is another process
+            for row, best, a, b in zip(self.active, self.best_true, length, ratio, strict=True):
+                if np.isinf(best):  # after a restart it is another process
                     self.coefficients[row][0].append(float(a))
                     self.coefficients[row][1].append(float(b))
+        if failed.any():
+            self.status[self.active[failed]] = Status.NOT_POSITIVE
+            self._keep_only(~failed)
 
     # -- who is done -----------------------------------------------------------
 
     def _retire_finished(self) -> None:
         size = self._size(self.r) if self.joint else self.rho
-        self.residual[self.active] = size
-        finished = size <= self.goal[self.active]
-        if not np.any(finished):
+        finished = size <= self.goal
+        if not finished.any():
             return
         if not self.joint:
             self._tighten(np.flatnonzero(finished))
-            finished = size <= self.goal[self.active]
+            finished = size <= self.goal
             finished &= ~self._restarted(np.flatnonzero(finished))
         done = self.active[finished]
         self.status[done[self.status[done] == Status.MAX_STEPS]] = Status.CONVERGED
@@ -121,12 +120,10 @@ class BlockSolver:
 
     def _tighten(self, candidates: np.ndarray) -> None:
         """Lower the goal of systems that must also balance the diagonal's part of A x."""
-        where = candidates[self.balance[self.active[candidates]] > 0]
-        if not len(where):
-            return
-        rows = self.active[where]
-        pull = self._squared(self.x[where] * self.matrix.diagonal)
-        self.goal[rows] = np.minimum(self.goal[rows], self.balance[rows] ** 2 * pull)
+        where = candidates[self.balance[candidates] > 0]
+        if len(where):
+            pull = self._squared(self.x[where] * self.matrix.diagonal)
+            self.goal[where] = np.minimum(self.goal[where], self.balance[where] ** 2 * pull)
 
     def _restarted(self, candidates: np.ndarray) -> np.ndarray:
         """Recompute the true residual where rounding may have hidden it.
@@ -139,18 +136,18 @@ class BlockSolver:
         if not len(doubtful):
             return restarted
         rows = self.active[doubtful]
-        true = self.rhs[rows] - self._product(self.x[doubtful])
+        true = self.factor * self.rhs[rows] - self._product(self.x[doubtful])
         size = self._squared(true)
-        self.residual[rows] = size
-        short = size > self.goal[rows]
-        stuck = short & (size > 0.25 * self.best_true[rows])
-        self.best_true[rows] = np.minimum(self.best_true[rows], size)
+        short = size > self.goal[doubtful]
+        stuck = short & (size > 0.25 * self.best_true[doubtful])
+        self.best_true[doubtful] = np.minimum(self.best_true[doubtful], size)
         self.status[rows[stuck]] = Status.STAGNATED
+        self.rho[doubtful] = size  # what a system that leaves is said to have reached
         again = short & ~stuck
         where = doubtful[again]
         self.r[where] = true[again]
         self.p[where] = true[again] * self.inverse
-        self.rho[where] = self.unit[where] = size[again]
+        self.unit[where] = size[again]
         restarted[where] = True
         return restarted
 
@@ -161,21 +158,24 @@ class BlockSolver:
         the norms used here ‖M⁻¹A‖ is seen in the step lengths. Where the sum is
         far below the tolerance, another product would only confirm it.
         """
-        rows = self.active[where]
         eps = np.finfo(self.inverse.dtype).eps
         solution = kernels.weighted_norm_squared(self.x[where], 1 / self.inverse)
-        drift = eps * (self.steps[rows] + 1) * self.largest[rows] * np.sqrt(solution)
-        return np.asarray(drift > 0.1 * np.sqrt(self.goal[rows]))
+        drift = eps * (self.step + 1) * self.largest[where] * np.sqrt(solution)
+        return np.asarray(drift > 0.1 * np.sqrt(self.goal[where]))
 
     def _keep_only(self, going_on: np.ndarray) -> None:
-        """Write the systems that leave into the solution and close the gaps."""
-        if self.x is not self.solution:
-            self.solution[self.active[~going_on]] = self.x[~going_on]
-        if np.all(going_on):
+        """Write down how the systems that leave have ended, and close the gaps."""
+        if going_on.all():
             return
-        self.active = self.active[going_on]
-        self.rho, self.unit = self.rho[going_on], self.unit[going_on]
-        self.x, self.r, self.p = self.x[going_on], self.r[going_on], self.p[going_on]
+        leaving = ~going_on
+        rows = self.active[leaving]
+        self.steps[rows] = self.step
+        self.residual[rows] = (self._size(self.r) if self.joint else self.rho)[leaving]
+        if self.x is not self.solution:
+            self.solution[rows] = self.x[leaving]
+        for name in ("active", "rho", "unit", "goal", "balance", "largest", "best_true",
+                     "x", "r", "p"):  # fmt: skip
+            setattr(self, name, getattr(self, name)[going_on])
 
     # -- norms and products ----------------------------------------------------
 

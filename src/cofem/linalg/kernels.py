@@ -41,6 +41,22 @@ def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 @compiled(**_OPTIONS)
+def begin(
+    rhs: np.ndarray, factor: float, inverse: np.ndarray, r: np.ndarray, p: np.ndarray
+) -> np.ndarray:
+    """Write R = factor·RHS and P = M⁻¹R, in their own precision; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        for j in range(r.shape[1]):
+            r[q, j] = rhs[q, j] * factor
+            p[q, j] = r[q, j] * inverse[j]
+            total += _dot(r[q, j], r[q, j]) * inverse[j]
+        out[q] = total
+    return out
+
+
+@compiled(**_OPTIONS)
 def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
     out = np.zeros(p.shape[0])
@@ -67,7 +83,7 @@ def descend(
     out = np.zeros(p.shape[0])
     for q in range(p.shape[0]):
         total = 0.0
-        length = step[q]
+        length = inverse.dtype.type(step[q])  # a double here would make all of it double
         for j in range(p.shape[1]):
             x[q, j] += length * p[q, j]
             value = r[q, j] - length * g[q, j]
@@ -81,7 +97,7 @@ def descend(
 def turn(p: np.ndarray, r: np.ndarray, factor: np.ndarray, inverse: np.ndarray) -> None:
     """P += factor M⁻¹R in place."""
     for q in range(p.shape[0]):
-        multiple = factor[q]
+        multiple = inverse.dtype.type(factor[q])
         for j in range(p.shape[1]):
             p[q, j] += multiple * (inverse[j] * r[q, j])
 
@@ -96,24 +112,40 @@ def advance(
     inverse: np.ndarray,
     unit: np.ndarray,
     rho: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Take one CG step in place; return ⟨p̃, A p̃⟩ and the new rᴴM⁻¹r of every row.
+    largest: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take one CG step in place; ρ and the largest inverse step length follow it.
 
     One call, so that Python's lock is taken once a step. Rows without positive
-    curvature, NaN included, and rows that are solved stay as they are.
+    curvature, NaN included, have failed and stay as they are, and so do rows that are
+    solved, which only the joint rule keeps.
+
+    Returns
+    -------
+    failed, length, ratio : array (Q,)
+        Which rows have failed, and the two coefficients of the textbook's CG.
     """
     curved = curvature(p, g, diagonal)
-    step = np.zeros_like(curved)
-    for q in range(len(step)):
+    n_rows = len(curved)
+    step, length, ratio = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
+    failed = np.zeros(n_rows, dtype=np.bool_)
+    for q in range(n_rows):
         if curved[q] > 0 and rho[q] > 0:
             step[q] = unit[q] / curved[q]
+            length[q] = step[q] * (unit[q] / rho[q])  # γ for P itself
+            largest[q] = max(largest[q], 1 / length[q])
+        else:
+            failed[q] = rho[q] != 0
     rho_new = descend(x, r, p, g, step, inverse)
-    factor = np.zeros_like(curved)
-    for q in range(len(step)):
-        if step[q] > 0 and rho_new[q] > 0:
-            factor[q] = unit[q] / rho_new[q]
+    factor = np.zeros(n_rows)
+    for q in range(n_rows):
+        if step[q] > 0:
+            ratio[q] = rho_new[q] / rho[q]
+            if rho_new[q] > 0:
+                factor[q] = unit[q] / rho_new[q]
+            rho[q] = rho_new[q]
     turn(p, r, factor, inverse)
-    return curved, rho_new
+    return failed, length, ratio
 
 
 @compiled(**_OPTIONS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators import LinearOperator
@@ -43,6 +45,10 @@ class ShiftedGram:
     def with_unit_scale(self) -> ShiftedGram:
         """Return A/scale, which leaves one pass over the data less to do."""
         return ShiftedGram(self.operator, 1.0, self.diagonal / self.scale)
+
+    def in_single_precision(self) -> ShiftedGram:
+        """Return the same matrix for NumPy rows of single precision."""
+        return ShiftedGram(self.operator, self.scale, self.diagonal.astype(np.float32))
 
     def product(self, x: Array) -> Array:
         """Return A x for every row of x, shape (…, D)."""
@@ -93,6 +99,11 @@ class SparsifiedGram:
     def with_unit_scale(self) -> SparsifiedGram:
         """Return Q/scale."""
         return SparsifiedGram(self.operator, 1.0, self.sparsifier, self.weights / self.scale)
+
+    def in_single_precision(self) -> SparsifiedGram:
+        """Return the same matrix for NumPy rows of single precision."""
+        weights = self.weights.astype(np.float32)
+        return SparsifiedGram(self.operator, self.scale, self.sparsifier, weights)
 
     def product(self, x: Array) -> Array:
         """Return Q x for every row of x, shape (…, D)."""
