@@ -40,14 +40,21 @@ def to_jax(x):
     return jax.numpy.asarray(np.array(x))
 
 
+def to_cupy(x):
+    import cupy
+
+    return cupy.asarray(np.array(x))
+
+
 CONVERT: dict[str, Any] = {
     "numpy": np.array,
     "readonly": to_readonly,
     "torch": to_torch,
     "strict": to_strict,
     "jax": to_jax,
+    "cupy": to_cupy,
 }
-PACKAGES = {"torch": "torch", "strict": "array_api_strict", "jax": "jax"}
+PACKAGES = {"torch": "torch", "strict": "array_api_strict", "jax": "jax", "cupy": "cupy"}
 
 
 def libraries(*names, slow=()):
@@ -61,6 +68,7 @@ def libraries(*names, slow=()):
             marks=[
                 pytest.mark.skipif(name in missing, reason=f"{name} is not installed"),
                 *([pytest.mark.slow] if name in slow else []),
+                *([pytest.mark.cuda] if name == "cupy" else []),
             ],
         )
         for name in names
@@ -109,7 +117,7 @@ def fit(case, method, **options):
 METHODS = ["em", "woodbury", "cofem"]
 OPERATORS = ["dense", "dct", "convolution", "fourier"]
 # JAX compiles every operation anew for every shape.
-OTHERS = libraries("readonly", "torch", "strict", "jax", slow=("jax",))
+OTHERS = libraries("readonly", "torch", "strict", "jax", "cupy", slow=("jax",))
 EVERY = libraries(*CONVERT)
 
 

@@ -83,9 +83,9 @@ class EagerSteps:
         squares = weights.double()[:, None] * rows.double() ** 2
         sums[..., 0] = squares.sum(dim=1)
 
-    def count_running(self, s: State, answer: Any) -> None:
-        """Write into ``answer`` how many lanes still run."""
-        answer.copy_(s.running().sum())
+    def mark_running(self, s: State, answer: Any) -> None:
+        """Write into ``answer`` (rows,) how many lanes of each row still run."""
+        answer[: s.rows].copy_(s.running().sum(dim=-1))
 
     # -- products ----------------------------------------------------------------------
 

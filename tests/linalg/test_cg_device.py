@@ -5,9 +5,10 @@ import pytest
 from linalg_cases import System, dct_system, draw, random_system
 
 from cofem import backend
+from cofem.backend import MaskedTransform
 from cofem.linalg import ShiftedGram, Status, solve
 from cofem.linalg.cg_device import solve_on_device
-from cofem.operators import DCT, Dense, Fourier
+from cofem.operators import DCT, Dense, Fourier, LinearOperator
 
 torch = pytest.importorskip("torch")
 eager_steps = pytest.importorskip("eager_steps")
@@ -47,6 +48,7 @@ def on_device(matrix, rhs, preconditioner, **options):
         balance,
         options.pop("max_steps", 1000),
         options.pop("keep_coefficients", False),
+        options.pop("joint", False),
     )
 
 
@@ -175,6 +177,38 @@ def test_coefficients_are_those_of_numpy(balance):
     assert theirs.coefficients[2] == ([], [])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("kind", ["dense", "dct"])
+@pytest.mark.parametrize("started", [False, True])
+def test_the_joint_rule_stops_all_at_once(dtype, kind, started):
+    if kind == "dense":
+        system = random_system(1, dtype)
+    else:
+        system = dct_system(1, d=63, n=21)
+        system = System(system.gram, system.dense.astype(dtype), system.jacobi)
+    random = np.random.default_rng(0)
+    rhs = draw(random, (5, system.dense.shape[0]), dtype)
+    rhs[1] *= 1e3  # of the sum it is nearly all
+    rhs[3] = 0
+    start = 0.9 * system.solutions(rhs) if started else None
+    for rtol in (1e-2, 1e-6, np.array([1e-4, 1e-4, 1e-6, 1e-4, 1e-3])):
+        options = {"rtol": rtol, "start": start, "joint": True, "keep_coefficients": True}
+        ours = solve(system.gram, rhs, preconditioner=system.jacobi, **options)
+        theirs = on_device(system.gram, rhs, system.jacobi, **options)
+        np.testing.assert_array_equal(ours.status, theirs.status)
+        # A system without a right-hand side takes no steps here, and leaves at another time.
+        busy = [0, 1, 2, 4]
+        np.testing.assert_array_equal(ours.steps[busy], theirs.steps[busy])
+        scale = 1e-7 * abs(ours.x).max()
+        np.testing.assert_allclose(theirs.x.numpy(), ours.x, rtol=0, atol=scale)
+        np.testing.assert_allclose(theirs.residual[busy], ours.residual[busy], rtol=1e-2)
+        for q in busy:
+            for a, b in zip(ours.coefficients[q], theirs.coefficients[q], strict=True):
+                np.testing.assert_allclose(a[:6], b[:6], rtol=1e-7)
+    few = on_device(system.gram, rhs, system.jacobi, rtol=1e-12, joint=True, max_steps=3)
+    assert few.status.tolist() == [Status.MAX_STEPS] * 5
+
+
 @pytest.mark.parametrize("started", [False, True])
 def test_balance_is_kept(started):
     # βΦᴴy is so large that a residual small beside it hides what Φ does not see.
@@ -221,6 +255,50 @@ def test_success_is_claimed_for_the_true_residual_only():
     own = np.linalg.norm(r, axis=1) / np.linalg.norm(rhs, axis=1)
     assert found.converged[1:3].any()
     assert (own[found.converged] <= rtol[found.converged] * (1 + 1e-3)).all()
+
+
+@pytest.mark.parametrize("n_rows", [1, 4, 5])
+@pytest.mark.parametrize("shape", [(6, 5), (7,), (4, 3, 2)])
+def test_real_images_travel_in_pairs(n_rows, shape):
+    random = np.random.default_rng(0)
+    size = int(np.prod(shape))
+    inner = Fourier(shape, random.random(shape) < 0.5)
+    phi = RealImages(inner)
+    alpha = random.uniform(1, 10, size)
+    dense = inner.to_dense(np.empty(0, complex))
+    dense = 7.0 * (dense.conj().T @ dense).real * 2 + np.diag(alpha)
+    rhs = draw(random, (n_rows, size), "float64")
+    rhs[-1] *= 1e-9
+    found = on_device(ShiftedGram(phi, 7.0, alpha), rhs, alpha + 7.0, rtol=1e-10)
+    wanted = np.linalg.solve(dense, rhs.T).T
+    for x, w in zip(found.x.numpy(), wanted, strict=True):
+        np.testing.assert_allclose(x, w, rtol=0, atol=1e-8 * abs(w).max())
+
+
+class RealImages(LinearOperator):
+    """√2 of the real and the imaginary parts of a Fourier transform."""
+
+    def __init__(self, inner):
+        self.inner, self.shape = inner, (2 * inner.shape[0], inner.shape[1])
+
+    def _forward(self, x):
+        y = self.inner.forward(x)
+        return np.sqrt(2) * np.concatenate([y.real, y.imag], axis=-1)
+
+    def _adjoint(self, y):
+        n = self.inner.shape[0]
+        return np.sqrt(2) * self.inner.adjoint(y[..., :n] + 1j * y[..., n:]).real
+
+    def _column_norms_squared(self, like):
+        return 2 * self.inner.column_norms_squared(like)
+
+    def masked_transform(self, like):
+        """Frequencies and their negatives, which the real part brings in."""
+        shape = self.inner.image_shape
+        weights = self.inner.masked_transform(like).weights.reshape(shape)
+        axes = tuple(range(len(shape)))
+        mirrored = weights.flip(axes).roll([1] * len(shape), axes)
+        return MaskedTransform("fourier", shape, (weights + mirrored).reshape(-1), real=True)
 
 
 def test_the_fourier_product():

@@ -12,12 +12,14 @@ from cofem.operators import (
     DCT,
     Autoregressive,
     Convolution,
+    Dense,
     FiniteDifference,
     Fourier,
     Smoothing,
     Wavelet,
 )
 from cofem.operators.convolution import effective_length
+from cofem.operators.realified import Realified
 
 
 @pytest.fixture
@@ -220,3 +222,22 @@ def test_smoothing_averages(sigma):
     np.testing.assert_allclose(op.forward(np.ones(84)), 1.0)
     assert op.forward(image).sum() == pytest.approx(image.sum())
     np.testing.assert_allclose(op.to_dense(), op.to_dense().T, atol=1e-17)
+
+
+@pytest.mark.parametrize("shape", [(7,), (8,), (5, 6), (4, 3, 5)])
+def test_real_unknowns_behind_a_fourier_transform_are_described_to_the_solver(shape):
+    random = np.random.default_rng(0)
+    phi = Realified(Fourier(shape, mask=random.random(shape) < 0.4))
+    x = random.standard_normal((3, phi.shape[1]))
+    told = phi.masked_transform(x)
+    assert (told.real, told.kind, told.shape) == (True, "fourier", shape)
+    weights = told.weights.reshape(shape)
+    axes = tuple(range(1, 1 + len(shape)))
+    product = np.fft.ifftn(weights * np.fft.fftn(x.reshape(3, *shape), axes=axes), axes=axes)
+    np.testing.assert_allclose(product.imag, 0, atol=1e-13)  # mirrored weights keep it real
+    np.testing.assert_allclose(product.real.reshape(3, -1), phi.gram(x), atol=1e-13)
+
+
+def test_real_unknowns_behind_other_operators_are_not():
+    assert Realified(DCT(8)).masked_transform(np.zeros(8)) is None
+    assert Realified(Dense(np.ones((2, 8)) + 1j)).masked_transform(np.zeros(8)) is None

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import os
 import sys
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from cofem.paper import fig1, fig2, fig2_trial, fig3, study
 from cofem.paper.claims import Claim
 from cofem.paper.contestants import ALL, EM, OURS, PAPER, SEQUENTIAL, run_contestant
 from cofem.paper.fig2_trial import on_device, trial
-from cofem.paper.isolated import isolated
+from cofem.paper.isolated import Worker, isolated
 from cofem.paper.study import Run, open_files
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -170,12 +171,16 @@ def test_a_stopped_run_says_nothing_about_a_longer_limit(tmp_path):
     assert fig2.known(file, {**key, "D": 1024}, limits) is None
 
 
+LONG = {
+    "dictionary": "dct", "sparsity": 0.12, "D": 4096, "seed": 0, "device": "cpu",
+    "method": EM.name, "iterations": 1000, "target": 2.0,
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
 def test_a_process_is_stopped_at_its_time_limit(clock):
-    arguments = {"dictionary": "dct", "sparsity": 0.12, "D": 4096, "seed": 0, "device": "cpu",
-                 "method": EM.name, "iterations": 1000, "target": 2.0}  # fmt: skip
     ended = isolated(
-        "cofem.paper.fig2_trial:trial", arguments, time_limit=0.5, memory_limit=1e12, clock=clock
+        "cofem.paper.fig2_trial:trial", LONG, time_limit=0.5, memory_limit=1e12, clock=clock
     )
     assert ended.status == "time limit"
 
@@ -184,6 +189,25 @@ def test_an_error_in_the_process_is_told():
     ended = isolated("cofem.simulate:dct", {"D": 1}, time_limit=60, memory_limit=1e12)
     assert ended.status == "failed"
     assert "seed" in ended.error
+
+
+def test_a_worker_keeps_its_process_until_a_call_fails():
+    limits = {"time_limit": 60, "memory_limit": 1e12}
+    with Worker() as worker:
+        first, second = (worker.call("os:getpid", {}, **limits) for _ in range(2))
+        assert first.status == second.status == "done"
+        assert first.value == second.value != os.getpid()
+        failed = worker.call("cofem.simulate:dct", {"D": 1}, **limits)
+        assert failed.status == "failed"
+        assert "seed" in failed.error
+        late = worker.call(
+            "cofem.paper.fig2_trial:trial", LONG,
+            time_limit=0.5, memory_limit=1e12,
+        )  # fmt: skip
+        assert late.status == "time limit"
+        again = worker.call("os:getpid", {}, **limits)
+        assert again.status == "done"
+        assert again.value != first.value
 
 
 def test_the_device_is_numpy_or_torch():
@@ -200,8 +224,8 @@ def test_a_trial_on_tensors_gives_the_same_answer(monkeypatch):
     torch = pytest.importorskip("torch")
     expected = trial("dct", 0.05, 128, 0, OURS.name, "cpu", None, 2.0)
     monkeypatch.setattr(fig2_trial, "on_device", lambda x, device: torch.asarray(x))
-    monkeypatch.setattr(fig2_trial, "_reset_memory", lambda device: None)
-    monkeypatch.setattr(fig2_trial, "_device_memory", lambda device: 7)
+    memory = SimpleNamespace(reset=lambda: None, peak=lambda: 7)
+    monkeypatch.setattr(fig2_trial, "_memory", lambda device, limit: memory)
     found = trial("dct", 0.05, 128, 0, OURS.name, "cuda", None, 2.0)
     assert found["peak_bytes"] == 7
     assert found["status"] == expected["status"] == "done"

@@ -22,7 +22,13 @@ from cofem.backend.arrays import (
     require_same_home,
     to_numpy,
 )
-from cofem.backend.batches import engine_for, give_back_engine, has_engine
+from cofem.backend.batches import (
+    engine_for,
+    forget_engines,
+    give_back_engine,
+    has_engine,
+    repeated,
+)
 from cofem.backend.constants import Cache, Constant
 from cofem.backend.machine import (
     Device,
@@ -38,6 +44,9 @@ from cofem.backend.numerics import (
     field_sums,
     group_means,
     inverse_cholesky,
+    places_of,
+    probe_sums,
+    sample_variance,
 )
 from cofem.backend.products import MaskedTransform, even_odd
 from cofem.backend.random import Random
@@ -63,6 +72,7 @@ __all__ = [
     "fft_module",
     "field_factor",
     "field_sums",
+    "forget_engines",
     "from_numpy",
     "give_back_engine",
     "group_means",
@@ -75,10 +85,14 @@ __all__ = [
     "library",
     "n_threads",
     "namespace",
+    "places_of",
+    "probe_sums",
     "real",
     "real_dtype",
+    "repeated",
     "require_same_home",
     "rows_at_once",
+    "sample_variance",
     "steps_between_looks",
     "to_numpy",
 ]

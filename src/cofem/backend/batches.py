@@ -52,3 +52,44 @@ def give_back_engine(engine: Any) -> None:
     from cofem.backend._torch.pool import give_back
 
     give_back(engine)
+
+
+def forget_engines() -> None:
+    """Let go of the arrays and graphs that are kept for later on a GPU."""
+    from cofem.backend._torch import pool
+    from cofem.backend._torch import repeated as recordings
+
+    pool.forget()
+    recordings.forget()
+
+
+def repeated(
+    function: Callable[..., tuple[Array, ...]], *arguments: Array, **constants: Any
+) -> tuple[Array, ...]:
+    """Return ``function(*arguments, **constants)``; on a GPU, from the second time on, at once.
+
+    For functions of many small operations that are called again and again with arrays of
+    the same shapes: the operations are recorded and later launched together, since
+    launching each takes longer than doing it.
+
+    Parameters
+    ----------
+    function : function of a module
+        Pure: new arrays from its arguments, by operations that are the same whatever the
+        numbers are. It may not look at one, nor bring any from the host.
+    arguments : arrays
+        The first decides whether there is a GPU.
+    constants : hashable
+        Whatever else decides the operations: each value is recorded apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> repeated(lambda x, y, times: (times * x + y,), np.ones(2), np.ones(2), times=3)
+    (array([4., 4.]),)
+    """
+    if not has_engine(arguments[0]):
+        return function(*arguments, **constants)
+    from cofem.backend._torch import repeated as recordings
+
+    return recordings.repeated(function, arguments, constants)

@@ -9,7 +9,16 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from cofem.backend.arrays import Array, device_of, from_numpy, is_numpy, namespace, to_numpy
+from cofem.backend.arrays import (
+    Array,
+    conj,
+    device_of,
+    from_numpy,
+    is_numpy,
+    namespace,
+    real,
+    to_numpy,
+)
 from cofem.backend.batches import has_engine
 
 
@@ -24,6 +33,33 @@ def group_means(x: Array, labels: np.ndarray, sizes: np.ndarray) -> Array:
     values = to_numpy(x)
     means = np.bincount(labels, weights=values) / sizes
     return from_numpy(means[labels].astype(values.dtype), x)
+
+
+def places_of(index: np.ndarray, n: int, like: Array) -> list[Array]:
+    """For each of n entries the place of its r-th choice in ``index`` (M if none), for every r.
+
+    Integer arrays (n,) of the library and device of ``like``; torch sorts on its device.
+
+    Examples
+    --------
+    >>> places_of(np.array([2, 0, 2]), 3, np.zeros(1))
+    [array([1, 3, 0]), array([3, 3, 2])]
+    """
+    if compat.is_torch_array(like):
+        import torch
+
+        xp, on, where = torch, torch.as_tensor(index, device=like.device), {"device": like.device}
+    else:
+        xp, on, where = np, index, {}
+    order = xp.argsort(on, stable=True)
+    ranked = on[order]
+    choice = xp.arange(len(index), **where) - xp.searchsorted(ranked, ranked)
+    places = []
+    for r in range(int(choice.max()) + 1):
+        place = xp.full((n,), len(index), dtype=xp.int64, **where)
+        place[ranked[choice == r]] = order[choice == r]
+        places.append(place)
+    return places if xp is not np else [from_numpy(place, like) for place in places]
 
 
 def inverse_cholesky(matrix: Array) -> Array:
@@ -64,6 +100,45 @@ def erfcx(x: Array) -> Array:
     return from_numpy(scipy.special.erfcx(to_numpy(x)), x)
 
 
+def probe_sums(
+    p: Array, x: Array, scaling: Array, finished: bool = False
+) -> tuple[Array, Array]:
+    """Return Σ e and Σ e² over the rows of e = Re(p̄∘x)∘scaling.
+
+    ``finished``: the mean of the rows and their sample variance (zero of one row).
+
+    Examples
+    --------
+    >>> p, x = np.array([[1.0, -1.0], [1.0, 1.0]]), np.array([[3.0, -2.0], [5.0, 4.0]])
+    >>> probe_sums(p, x, np.ones(2))
+    (array([8., 6.]), array([34., 20.]))
+    >>> probe_sums(p, x, np.ones(2), finished=True)
+    (array([4., 3.]), array([2., 2.]))
+    """
+    if has_engine(x):
+        from cofem.backend._torch import sums
+
+        return sums.probe_sums(p, x, scaling, finished)
+    xp, n = namespace(x), x.shape[0]
+    one = real(conj(p) * x) * scaling
+    total, squares = xp.sum(one, axis=0), xp.sum(one * one, axis=0)
+    return sample_variance(total, squares, n) if finished else (total, squares)
+
+
+def sample_variance(total: Array, squares: Array, n: int) -> tuple[Array, Array]:
+    """Return the mean and the sample variance from n numbers' sum and sum of squares.
+
+    Examples
+    --------
+    >>> sample_variance(np.array([8.0]), np.array([34.0]), 2)
+    (array([4.]), array([2.]))
+    """
+    xp = namespace(total)
+    mean = total / n
+    spread = xp.clip(squares / n - mean**2, min=0.0)  # which rounding could make negative
+    return mean, spread * (n / max(n - 1, 1))
+
+
 FieldSums = Callable[[Array, Array, float], tuple[float, float]]
 
 
@@ -77,10 +152,6 @@ def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
     >>> field_sums(np.array([1.0, 3.0]), np.ones(2), 1.0)
     (1.25, 0.4375)
     """
-    if has_engine(alpha):
-        from cofem.backend._torch import sums
-
-        return sums.field_sums(alpha, theta, c)
     xp = namespace(alpha)
     below = c * theta
     h, rest = alpha / (alpha + below), below / (alpha + below)  # 1 − h would cancel
@@ -105,8 +176,7 @@ def field_factor(
     if has_engine(alpha):
         from cofem.backend._torch import sums
 
-        if alpha.shape[0] <= sums.ONE_PROGRAM:
-            return sums.field_factor(alpha, theta, top, trace)
+        return sums.field_factor(alpha, theta, top, trace)
     trace = float(trace)
     low, high, t = -45.0, 0.0, 0.0  # t = log(c/top): from nothing to top
     if trace >= alpha.shape[0]:

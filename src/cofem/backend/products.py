@@ -24,16 +24,20 @@ class MaskedTransform:
         How often each sample of T's output was measured. For the DCT in the order
         of :func:`even_odd`, in which the transform is a bare FFT: the permutation
         and its inverse cancel inside the product.
+    real : bool
+        Of a Fourier transform: the image is real. Then a frequency and its negative must
+        have the same weight.
     """
 
     kind: str
     shape: tuple[int, ...]
     weights: Array
+    real: bool = False
 
     @property
     def pairs_real_rows(self) -> bool:
-        """Whether two real rows may travel as one complex row."""
-        return self.kind == "dct"
+        """Whether two real rows may travel as one complex row: ΦᴴΦ is a real matrix."""
+        return self.kind == "dct" or self.real
 
 
 def even_odd(x: np.ndarray) -> np.ndarray:

@@ -29,11 +29,9 @@ class Random:
         if compat.is_torch_array(like):
             import torch
 
-            bits = torch.randint(
-                0, 2, shape, generator=self._torch_generator(like), device=like.device,
-                dtype=torch.int8,
-            )
-            return bits.to(like.dtype) * 2 - 1
+            bits = torch.empty(shape, dtype=like.dtype, device=like.device)
+            bits.random_(0, 2, generator=self._torch_generator(like))
+            return torch.rsub(bits, -1, alpha=-2)  # 2 bits − 1, in one pass
         size = int(np.prod(shape))
         bytes_ = self._numpy.integers(0, 256, -(-size // 8), dtype=np.uint8)
         xp = namespace(like)

@@ -13,7 +13,7 @@ from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Family
 from cofem.inference.moments import Moments, Report, log_evidence
-from cofem.inference.shrinkage import shrink, shrink_report
+from cofem.inference.shrinkage import bounded_variance, shrink_report
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Coefficients, Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
@@ -111,36 +111,31 @@ class CovarianceFreeEStep:
             group=self._group,
         )
         mean, mean_steps, mean_status = found.beside()
-        to_h = xp.ones_like(alpha) if options.scaled_probes else alpha
-        estimate = found.diagonal * to_h
-        determined = mean.shape[1] - float(xp.sum(xp.astype(estimate, xp.float64)))
-        if sparsifier is None:
-            h = self._bounded(estimate, found.variance * to_h**2, found.n_probes, alpha)
-            count, image = None, mean
-        else:
-            count, image = self._count(sparsifier, alpha, iteration), sparsifier.forward(mean)
-            h = xp.clip(estimate, min=LEAST_H, max=1.0)
-            h = h if count is None else xp.minimum(h, count)  # the data only take away
         _refuse_indefinite(mean_status, found.status)
+        count, image = None, mean
+        if sparsifier is None:
+            variance, trace = backend.repeated(
+                bounded_variance, found.diagonal, found.variance, alpha, self._norms,
+                self._ceiling, n_probes=found.n_probes, scaled=options.scaled_probes,
+                noise_precision=self.family.noise_precision, shrinkage=options.shrinkage,
+            )  # fmt: skip
+        else:
+            h = found.diagonal if options.scaled_probes else found.diagonal * alpha
+            trace = xp.sum(xp.astype(h, xp.float64))
+            count, image = self._count(sparsifier, alpha, iteration), sparsifier.forward(mean)
+            h = xp.clip(h, min=LEAST_H, max=1.0)
+            # The data only take away.
+            variance = (h if count is None else xp.minimum(h, count)) / alpha
         return Moments(
             mean=mean,
-            variance=h / alpha,
+            variance=variance,
             sparse_mean=image,
             count=count,
-            freedom=mean.shape[0] * determined,
+            freedom=mean.shape[0] * (mean.shape[1] - float(trace)),
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
             trouble=_trouble(mean_status, "mean"),
         )
-
-    def _bounded(self, estimate: Array, variance: Array, n_probes: int, alpha: Array) -> Array:
-        """Return h_j = α_jΣ_jj, shrunk if asked for, inside its exact bounds."""
-        xp = backend.namespace(alpha)
-        if self.options.shrinkage:
-            beta = self.family.noise_precision
-            estimate = shrink(estimate, variance, n_probes, alpha, self._norms, beta).h
-        lower = alpha / (alpha + self._ceiling)
-        return xp.clip(xp.maximum(estimate, lower), max=1.0)
 
     def _count(self, sparsifier: LinearOperator, alpha: Array, iteration: int) -> Array | None:
         """Return the leverage of every row of R, or None to count rows."""

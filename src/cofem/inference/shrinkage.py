@@ -28,10 +28,10 @@ from cofem.linalg import kernels
 
 
 class Shrunk(NamedTuple):
-    """The combined estimate of h, and the weight that the mean field was given."""
+    """The combined estimate of h, and the weight, without axes, of the mean field in it."""
 
     h: Array
-    weight: float
+    weight: Array
 
 
 def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Array:
@@ -71,10 +71,41 @@ def shrink(
     field = mean_field(alpha, theta, noise_precision, xp.sum(estimate))
     # From a single probe: the largest that its variance can be.
     spread = variance / n_probes if n_probes > 1 else field * (1 - field)
-    pair = xp.stack([xp.mean(spread), xp.mean((estimate - field) ** 2)])
-    noise, departure = (float(v) for v in backend.to_numpy(pair))
-    weight = 1.0 if departure <= noise else noise / departure
+    noise, departure = xp.mean(spread), xp.mean((estimate - field) ** 2)
+    # One where the departure is all noise. Nothing waits for the number.
+    more, one = departure > noise, xp.ones_like(noise)
+    weight = xp.where(more, noise, one) / xp.where(more, departure, one)
     return Shrunk(weight * field + (1 - weight) * estimate, weight)
+
+
+def bounded_variance(
+    diagonal: Array, spread: Array, alpha: Array, theta: Array, ceiling: Array, *,
+    n_probes: int, noise_precision: float, scaled: bool, shrinkage: bool,
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return Σ_jj inside its exact bounds, and the trace Σ h_j that the probes found.
+
+    Parameters
+    ----------
+    diagonal, spread : array (D,)
+        The probes' estimate of h if they were ``scaled``, otherwise of Σ_jj, and the
+        sample variance of a single one's.
+    alpha, theta : array (D,)
+        Prior precisions and squared column norms.
+    ceiling : array (D,)
+        At least β‖φ_j‖², so that h_j ≥ α_j/(α_j + ceiling_j).
+    n_probes, noise_precision
+        As for :func:`shrink`.
+    scaled, shrinkage : bool
+        See :class:`~cofem.CoFEM`.
+    """
+    xp = backend.namespace(alpha)
+    if not scaled:
+        diagonal, spread = diagonal * alpha, spread * alpha**2
+    trace = xp.sum(xp.astype(diagonal, xp.float64))
+    if shrinkage:
+        diagonal = shrink(diagonal, spread, n_probes, alpha, theta, noise_precision).h
+    h = xp.clip(xp.maximum(diagonal, alpha / (alpha + ceiling)), max=1.0)
+    return h / alpha, trace
 
 
 def shrink_report(

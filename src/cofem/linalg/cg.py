@@ -105,7 +105,7 @@ def solve(
     if not backend.is_numpy(rhs):
         rhs = rhs / scale
         return solve_masked(
-            matrix, rhs, inverse, _whole(start, rhs), tolerance, balances, max_steps, joint,
+            matrix, rhs, inverse, start, tolerance, balances, max_steps, joint,
             keep_coefficients,
         )  # fmt: skip
     x = np.empty_like(rhs)
@@ -184,17 +184,6 @@ def _runs(flags: np.ndarray) -> list[tuple[int, int]]:
     """Return [first, last) of every run of equal flags."""
     edges = [0, *(np.flatnonzero(flags[1:] != flags[:-1]) + 1), len(flags)]
     return [(int(a), int(b)) for a, b in pairwise(edges)]
-
-
-def _whole(start: Array | None, rhs: Array) -> Array | None:
-    """Return a start for every system; those that have none, or a zero rhs, start at zero."""
-    if start is None:
-        return None
-    xp = backend.namespace(rhs)
-    missing = rhs.shape[0] - start.shape[0]
-    if missing:
-        start = xp.concat([start, xp.zeros_like(rhs[:missing, :])])
-    return xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))
 
 
 def _joined(x: np.ndarray, parts: list[CGResult]) -> CGResult:

@@ -8,18 +8,26 @@ done are masked; when few are left, the rest of the batch is set aside.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, MaskedTransform
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.systems import Matrix, ShiftedGram
 
 if TYPE_CHECKING:
     from cofem.backend._torch.engine import Engine
     from cofem.backend._torch.state import Verdict
+
+
+def fused_product(matrix: Matrix, rhs: Array) -> MaskedTransform | None:
+    """Return ΦᴴΦ for rows like ``rhs`` if it can be part of the engine's own passes."""
+    if not isinstance(matrix, ShiftedGram) or not hasattr(matrix.operator, "masked_transform"):
+        return None
+    found: MaskedTransform | None = matrix.operator.masked_transform(rhs)
+    return found
 
 
 def solve_on_device(
@@ -31,14 +39,13 @@ def solve_on_device(
     balance: np.ndarray,
     max_steps: int,
     keep_coefficients: bool,
+    joint: bool = False,
 ) -> CGResult:
     """Solve A x_q = b_q for every row of a torch tensor (see :func:`cofem.linalg.solve`)."""
-    product: Any = matrix.bulk
-    if isinstance(matrix, ShiftedGram) and hasattr(matrix.operator, "masked_transform"):
-        product = matrix.operator.masked_transform(rhs)
-    engine = backend.engine_for(product, rhs, max_steps if keep_coefficients else 0)
+    product = fused_product(matrix, rhs)
+    engine = backend.engine_for(product or matrix.bulk, rhs, max_steps if keep_coefficients else 0)
     try:
-        engine.load(rhs, start, inverse, matrix.diagonal, rtol, balance)
+        engine.load(rhs, start, inverse, matrix.diagonal, rtol, balance, joint)
         rows = 0 if start is None else rhs.shape[0]
         coefficients: list[Coefficients] = []
         taken, first = 0, True
@@ -54,6 +61,8 @@ def solve_on_device(
                 continue  # from where they are: nothing has been recomputed
             # The residual of the recursion may have parted from the true one.
             verdict = engine.verify()
+            if joint:  # the paper's rule takes it as it is
+                break
             rows += rhs.shape[0]
             if taken >= max_steps or not np.any(verdict.unfinished):
                 break

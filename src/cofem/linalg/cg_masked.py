@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.cg_device import solve_on_device
+from cofem.linalg.cg_device import fused_product, solve_on_device
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.kernels import ArrayKernels
 from cofem.linalg.systems import Matrix
@@ -28,13 +28,27 @@ def solve_masked(
     keep_coefficients: bool,
 ) -> CGResult:
     """Solve A x_q = b_q for every row (see :func:`cofem.linalg.solve`)."""
-    if backend.has_engine(rhs) and not joint:
+    # The joint rule is a few more operations a step: nothing only where steps are graphs.
+    if backend.has_engine(rhs) and (not joint or fused_product(matrix, rhs)):
         return solve_on_device(
-            matrix, rhs, inverse, start, rtol, balance, max_steps, keep_coefficients
+            matrix, rhs, inverse, start, rtol, balance, max_steps, keep_coefficients, joint
         )
-    solver = _MaskedSolver(matrix, rhs, inverse, start, rtol, balance, joint, keep_coefficients)
+    solver = _MaskedSolver(
+        matrix, rhs, inverse, _whole(start, rhs), rtol, balance, joint, keep_coefficients
+    )
     solver.run(max_steps)
     return solver.result()
+
+
+def _whole(start: Array | None, rhs: Array) -> Array | None:
+    """Return a start for every system; those that have none, or a zero rhs, start at zero."""
+    if start is None:
+        return None
+    xp = backend.namespace(rhs)
+    missing = rhs.shape[0] - start.shape[0]
+    if missing:
+        start = xp.concat([start, xp.zeros_like(rhs[:missing, :])])
+    return xp.where(xp.any(rhs != 0, axis=1)[:, None], start, xp.zeros_like(start))
 
 
 class _MaskedSolver:

@@ -21,25 +21,26 @@ class ProbeSums:
     modulus_one : bool
         Whether every entry of a probe has modulus one, so that three of the sums are
         known beforehand.
+    whole : int
+        If it is known that a block of so many probes is all there will be: their number.
     """
 
-    def __init__(self, modulus_one: bool) -> None:
-        self._modulus_one = modulus_one
+    def __init__(self, modulus_one: bool, whole: int = 0) -> None:
+        self._modulus_one, self._whole = modulus_one, whole
         self._sums: list[Array] = []
+        self._finished: tuple[Array, Array] | None = None
 
     def add(self, p: Array, x: Array, scaling: Array) -> None:
         """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
-        xp = backend.namespace(x)
         if self._modulus_one and backend.is_numpy(x):
             compiled = probe_sums(np.ascontiguousarray(p), np.ascontiguousarray(x), scaling)
             self._add([total.astype(scaling.dtype, copy=False) for total in compiled])
-            return
-        one = backend.real(backend.conj(p) * x) * scaling
-        terms = [one, one * one]
-        if not self._modulus_one:
-            size = backend.abs_squared(p)
-            terms += [size, one * size, size * size]
-        self._add([xp.sum(term, axis=0) for term in terms])
+        elif self._modulus_one and p.shape[0] == self._whole:
+            self._finished = backend.probe_sums(p, x, scaling, finished=True)
+        elif self._modulus_one:
+            self._add([*backend.probe_sums(p, x, scaling)])
+        else:
+            self._add(_weighted(p, x, scaling))
 
     def _add(self, new: list[Array]) -> None:
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
@@ -61,21 +62,27 @@ class ProbeSums:
 
     def finish(self, n_probes: int) -> tuple[Array, Array]:
         """Return the estimate (D,) and the sample variance of one probe's."""
-        xp = backend.namespace(self._sums[0])
+        if self._finished is not None:
+            return self._finished
         if self._modulus_one:
             total, squares = self._sums
-            diagonal = total / n_probes
-            spread = squares / n_probes - diagonal**2
-        else:
-            total, squares, weight, cross, fourth = self._sums
-            # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.
-            weight = xp.where(weight > 0, weight, xp.ones_like(weight))
-            diagonal = total / weight
-            # A ratio's error is that of p̄∘x − diagonal∘|p|², over the mean |p|².
-            departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
-            spread = departure * n_probes / weight**2
-        spread = xp.clip(spread, min=0.0)
+            return backend.sample_variance(total, squares, n_probes)
+        xp = backend.namespace(self._sums[0])
+        total, squares, weight, cross, fourth = self._sums
+        # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.
+        weight = xp.where(weight > 0, weight, xp.ones_like(weight))
+        diagonal = total / weight
+        # A ratio's error is that of p̄∘x − diagonal∘|p|², over the mean |p|².
+        departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
+        spread = xp.clip(departure * n_probes / weight**2, min=0.0)
         return diagonal, spread * (n_probes / max(n_probes - 1, 1))
+
+
+def _weighted(p: Array, x: Array, scaling: Array) -> list[Array]:
+    """Sum what is kept of probes whose entries differ in modulus."""
+    xp = backend.namespace(x)
+    one, size = backend.real(backend.conj(p) * x) * scaling, backend.abs_squared(p)
+    return [xp.sum(term, axis=0) for term in (one, one * one, size, one * size, size * size)]
 
 
 @dataclass(frozen=True)

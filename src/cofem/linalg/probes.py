@@ -142,7 +142,8 @@ def estimate_diagonal(
     array([0.5, 0.2])
     """
     group = Alone() if group is None else group
-    sums, told = ProbeSums(probes is rademacher), []
+    alone = group.size == 1 and n_probes <= block
+    sums, told = ProbeSums(probes is rademacher, n_probes if alone else 0), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None
     for index, first in enumerate(range(0, n_probes, block)):

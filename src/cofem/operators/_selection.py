@@ -78,11 +78,7 @@ class Selection:
         # Repeated entries fetch their second value in a second layer, and so on.
         xp = backend.namespace(y)
         padded = xp.concat([y, xp.zeros_like(y[..., :1])], axis=-1)
-        layers = self._cache.get(
-            y,
-            lambda: [backend.from_numpy(inv, y) for inv in _inverses(index, self.n)],
-            "inverse",
-        )
+        layers = self._cache.get(y, lambda: backend.places_of(index, self.n, y), "inverse")
         out = xp.take(padded, layers[0], axis=-1)
         for layer in layers[1:]:
             out = out + xp.take(padded, layer, axis=-1)
@@ -107,17 +103,3 @@ def _indices(chosen: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if array.min() < -n or array.max() >= n:
         raise ValueError(f"{name} must lie between 0 and {n - 1}")
     return (array.astype(np.int64) % n).astype(np.int64, copy=False)
-
-
-def _inverses(index: np.ndarray, n: int) -> list[np.ndarray]:
-    """For every entry the place of its r-th choice in ``index`` (M if none), one array per r."""
-    order = np.argsort(index, kind="stable")
-    ranked = index[order]
-    starts = np.searchsorted(ranked, ranked, side="left")
-    repeat = np.arange(index.size) - starts
-    inverses = []
-    for r in range(int(repeat.max()) + 1):
-        inverse = np.full(n, index.size, dtype=np.int64)
-        inverse[ranked[repeat == r]] = order[repeat == r]
-        inverses.append(inverse)
-    return inverses

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, Cache, MaskedTransform
 from cofem.operators.base import LinearOperator
 
 _ROOT_TWO = math.sqrt(2)
@@ -39,12 +39,17 @@ class Realified(LinearOperator):
         self.trusted = operator.trusted
         self.splits_rows = operator.splits_rows
         self.exact_column_norms = operator.exact_column_norms
+        self._cache = Cache()
 
     def stack(self, y: Array) -> Array:
         """Return √2 (Re y; Im y), the real form of complex data (…, N)."""
         xp = backend.namespace(y)
         imaginary = xp.imag(y) if backend.is_complex(y) else xp.zeros_like(y)
         return _ROOT_TWO * xp.concat([backend.real(y), imaginary], axis=-1)
+
+    def __repr__(self) -> str:
+        # Users know their own operator and the argument, not this class.
+        return f"{self.operator!r} with real=True"
 
     def _forward(self, x: Array) -> Array:
         return self.stack(self.operator.forward(x))
@@ -59,3 +64,20 @@ class Realified(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         return 2 * self.operator.column_norms_squared(like)
+
+    def masked_transform(self, like: Array) -> MaskedTransform | None:
+        """Describe ΦᴴΦ to solvers that fuse it, where Φ is a Fourier transform."""
+        describe = getattr(self.operator, "masked_transform", None)
+        inner = None if describe is None else describe(like)
+        if inner is None or inner.kind != "fourier":
+            return None
+        weights = self._cache.get(like, lambda: _with_its_mirror(inner), "weights")
+        return MaskedTransform("fourier", inner.shape, weights, real=True)
+
+
+def _with_its_mirror(inner: MaskedTransform) -> Array:
+    """Return the weight of every frequency plus that of its negative: 2 Re ΦᴴΦ has them."""
+    xp, axes = backend.namespace(inner.weights), tuple(range(len(inner.shape)))
+    grid = xp.reshape(inner.weights, inner.shape)
+    mirrored = xp.roll(xp.flip(grid, axis=axes), shift=(1,) * len(axes), axis=axes)
+    return xp.reshape(grid + mirrored, (-1,))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 
+from cofem import backend
 from cofem.paper.claims import Row
 from cofem.paper.contestants import AMP, EM, IRLS, OURS, PAPER, SEQUENTIAL, Contestant
 from cofem.paper.fig2_claims import check
 from cofem.paper.fig2_drawing import draw
-from cofem.paper.isolated import DONE, FAILED, MEMORY, TIME, isolated
+from cofem.paper.isolated import DONE, FAILED, MEMORY, TIME, Ended, Worker, isolated
 from cofem.paper.report import write_page
 from cofem.paper.study import Outcome, Run, open_files
 from cofem.paper.trialfile import TrialFile
@@ -107,17 +109,20 @@ def _one_line(
 ) -> Iterator[Row]:
     """Measure one method at growing sizes, and no further once it was stopped."""
     stopped = False
-    for D in sizes:
-        key = {"D": D, **common}
-        if stopped:
-            yield {**key, **limits, **_nothing(SKIPPED)}
-            continue
-        row = known(file, key, limits)
-        if row is None:
-            row = {**key, **limits, **measure(panel, key, limits)}
-            file.append(row)
-        stopped = row["status"] != DONE
-        yield row
+    with Worker() as worker:
+        # The largest resident memory belongs to a process: on a CPU each run has its own.
+        call = isolated if common["device"] == "cpu" else worker.call
+        for D in sizes:
+            key = {"D": D, **common}
+            if stopped:
+                yield {**key, **limits, **_nothing(SKIPPED)}
+                continue
+            row = known(file, key, limits)
+            if row is None:
+                row = {**key, **limits, **measure(panel, key, limits, call)}
+                file.append(row)
+            stopped = row["status"] != DONE
+            yield row
 
 
 def known(file: TrialFile, key: Row, limits: dict[str, float]) -> Row | None:
@@ -132,18 +137,20 @@ def known(file: TrialFile, key: Row, limits: dict[str, float]) -> Row | None:
     return next(iter([*ended, *stopped]), None)
 
 
-def measure(panel: str, key: Row, limits: dict[str, float]) -> Row:
-    """Make one trial in a process of its own."""
-    ended = isolated(
+def measure(panel: str, key: Row, limits: dict[str, float], call: Callable[..., Ended]) -> Row:
+    """Make one trial in another process; memory is limited where it is measured."""
+    on_host = key["device"] == "cpu"
+    ended = call(
         "cofem.paper.fig2_trial:trial",
         {
             "dictionary": PANELS[panel].dictionary, "sparsity": PANELS[panel].sparsity,
             **{name: key[name] for name in ("D", "seed", "method", "device")},
             "iterations": None if PANELS[panel].to_target else ITERATIONS, "target": TARGET,
+            "memory_limit": limits["memory_limit"],
         },
         clock=key["clock"],
         time_limit=limits["time_limit"],
-        memory_limit=limits["memory_limit"],
+        memory_limit=limits["memory_limit"] if on_host else math.inf,
     )  # fmt: skip
     if ended.status == FAILED:
         raise ValueError(f"{key['method']} at D = {key['D']} failed: {ended.error}")
@@ -168,21 +175,28 @@ def _clock(run: Run) -> str:
     )
 
 
+def _gpu(run: Run) -> list[str]:
+    if run.device == "cpu":
+        return []
+    names = [d.name for d in backend.devices() if d.name.startswith(f"torch, {run.device}")]
+    return [f"{'; '.join(names)}, torch {metadata.version('torch')}, double precision"]
+
+
 def _setting(run: Run, trials: int, limits: dict[str, float]) -> list[str]:
     many = f"{trials} trials" if trials > 1 else "one trial"
     return [
         f"(a)–(c): {ITERATIONS} iterations; (d)–(f): until NRMSE is below {TARGET:g} %, looked at "
         "after every iteration (Seq: a batch of D/32 moves). Gaussian N = D/4, f = 0.06; DCT "
         "N = D/3, f = 0.12; convolution ρ = 0.04, f = 0.2; σ = 0.01 and known",
-        f"{many} a point, one after the other, each in a process of its own on the "
-        f"{run.device.upper()}; drawing the problem, importing and a small fit to warm up are "
-        "not counted",
+        f"{many} a point, one after the other, in a process of their own on the "
+        f"{'CPU' if run.device == 'cpu' else 'GPU'}; drawing the problem, importing and a short "
+        "fit to warm up are not counted",
         _clock(run),
         f"A run is stopped after {limits['time_limit']:g} s or at "
         f"{limits['memory_limit'] / GIB:g} GiB, and larger sizes are then not tried: a cross on "
         "the picture",
         "Memory is the largest resident memory of the process above that before the problem "
-        "was made (on a GPU: the largest allocation); every trial is in fig2a.csv to fig2f.csv",
+        "was made (on a GPU: of the device's, what torch had allocated at most); every trial is "
+        "in fig2a.csv to fig2f.csv",
+        *_gpu(run),
     ]
-
-

@@ -1,6 +1,7 @@
 """A function in a process of its own: its peak memory, and limits on its time and memory.
 
-The child is this module run as a script, ``python -m cofem.paper.isolated JOB``.
+The child is this module run as a script, ``python -m cofem.paper.isolated``, with one job a
+line on its standard input.
 """
 
 from __future__ import annotations
@@ -72,28 +73,76 @@ def isolated(
     >>> isolated("math:comb", {}, time_limit=60, memory_limit=1e10).status
     'failed'
     """
-    job = json.dumps({"function": function, "arguments": arguments})
-    with tempfile.TemporaryDirectory() as folder:
-        begun, answer = Path(folder, "begun"), Path(folder, "answer")
-        with Path(folder, "errors").open("w+b") as errors:
-            child = subprocess.Popen(
-                [sys.executable, "-m", "cofem.paper.isolated", job, str(begun), str(answer)],
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-            )
-            try:
-                status, peak = _watch(child, begun, time_limit, memory_limit, clock)
-            finally:
-                if child.poll() is None:
-                    child.kill()
-                child.wait()
+    with Worker() as worker:
+        return worker.call(
+            function, arguments, time_limit=time_limit, memory_limit=memory_limit, clock=clock
+        )
+
+
+class Worker:
+    """A process that calls one function after the other, and ends with the first that fails.
+
+    The next call after that starts another process.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._calls = 0
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stop()
+        self._folder.cleanup()
+
+    def call(
+        self, function: str, arguments: dict[str, Any], *, time_limit: float,
+        memory_limit: float, clock: str = "wall",
+    ) -> Ended:  # fmt: skip
+        """Call ``module:function``, as :func:`isolated` does, in the process that is there."""
+        self._calls += 1
+        begun, answer = (Path(self._folder.name, f"{n}{self._calls}") for n in ("begun", "answer"))
+        job = {"function": function, "arguments": arguments, "begun": str(begun),
+               "answer": str(answer)}  # fmt: skip
+        child = self._running()
+        try:
+            assert child.stdin is not None
+            child.stdin.write(json.dumps(job).encode() + b"\n")
+            child.stdin.flush()
+            status, peak = _watch(child, begun, answer, time_limit, memory_limit, clock)
             if status != DONE:
                 return Ended(status, peak=peak)
-            if child.returncode or not answer.exists():
-                errors.seek(0)
-                text = errors.read().decode("utf-8", "replace").strip().splitlines()
-                return _failure(child.returncode, text[-1] if text else "", peak)
-        return Ended(DONE, json.loads(answer.read_text(encoding="utf-8")), peak)
+            if answer.exists():
+                return Ended(DONE, json.loads(answer.read_text(encoding="utf-8")), peak)
+            text = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+            return _failure(child.returncode, text[-1] if text else "", peak)
+        finally:
+            if not answer.exists():
+                self._stop()
+
+    @property
+    def _errors(self) -> Path:
+        return Path(self._folder.name, "errors")
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._child is None:
+            with self._errors.open("wb") as errors:
+                self._child = subprocess.Popen(
+                    [sys.executable, "-m", "cofem.paper.isolated"],
+                    stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors,
+                )  # fmt: skip
+        return self._child
+
+    def _stop(self) -> None:
+        if self._child is None:
+            return
+        assert self._child.stdin is not None
+        self._child.kill()
+        self._child.wait()
+        self._child.stdin.close()
+        self._child = None
 
 
 def _failure(code: int, line: str, peak: int) -> Ended:
@@ -106,11 +155,12 @@ def _failure(code: int, line: str, peak: int) -> Ended:
 def _watch(
     child: subprocess.Popen[bytes],
     begun: Path,
+    answer: Path,
     time_limit: float,
     memory_limit: float,
     clock: str,
 ) -> tuple[str, int]:
-    """Wait for the child, or for a limit; return the status and the largest memory seen."""
+    """Wait for an answer or the end, or a limit; return the status and the largest memory."""
     peak, began = 0, None
     while True:
         try:
@@ -118,6 +168,8 @@ def _watch(
             return DONE, peak
         except subprocess.TimeoutExpired:
             pass
+        if answer.exists():
+            return DONE, peak
         peak = max(peak, peak_memory(child.pid))
         if began is None and begun.exists():
             began = _now(child.pid, clock)
@@ -167,16 +219,17 @@ def peak_memory(process: int | str = "self") -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def _serve(job: str, begun: str, answer: str) -> None:
-    asked = json.loads(job)
+def _serve(asked: dict[str, Any]) -> None:
     module, _, name = asked["function"].partition(":")
     function = getattr(importlib.import_module(module), name)
-    Path(begun).touch()
+    Path(asked["begun"]).touch()
     value = function(**asked["arguments"])
+    answer = asked["answer"]
     Path(answer + ".part").write_text(json.dumps(value), encoding="utf-8")
     os.replace(answer + ".part", answer)
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    _serve(*sys.argv[1:])
+    for line in sys.stdin:
+        _serve(json.loads(line))

@@ -64,10 +64,10 @@ class FusedSteps:
         """R −= A X, and the sums of the new R; ``sizes`` are powers of two, about X's norms."""
         self._descend(s, s.x, self._multiply_only(s, s.x), residual=True, keep=False)
 
-    def count_running(self, s: State, answer: Any) -> None:
-        """Write into ``answer`` how many lanes still run."""
-        kernels.count_running[(1,)](
-            s.rho_sums, s.goal, s.done, s.bad, answer, s.rows,
+    def mark_running(self, s: State, answer: Any) -> None:
+        """Write into ``answer`` (rows,) how many lanes of each row still run."""
+        kernels.mark_running[(s.rows,)](
+            s.rho_sums, s.goal, s.done, s.bad, answer,
             SLOTS=s.slots, LANES=s.lanes, PAIRED=s.paired,
         )  # fmt: skip
 
@@ -92,9 +92,13 @@ class FusedSteps:
         )  # fmt: skip
         if self._kind == "fourier":
             v = self._spectrum(s.p)
-            self._weigh(s, v, keep, record=True)
-            return self._image(v)
-        v = self._foreign(s, s.p)
+            # Of a pair of real images the spectra are mixed, and so are sums over them.
+            self._weigh(s, v, keep, record=not s.paired)
+            v = self._image(v)
+            if not s.paired:
+                return v
+        else:
+            v = self._foreign(s, s.p)
         kernels.dot[self._grid(s)](
             torch.view_as_real(v) if s.lanes == 2 else v, s.p, s.operator_sums, s.rho_sums,
             s.rho, s.goal, s.done, s.bad, s.taken, s.ratios, s.n, _tiles(s.n),
@@ -109,9 +113,11 @@ class FusedSteps:
             self._weigh(s, v, False, record=False)
             return torch.fft.fft(v)
         if self._kind == "fourier":
-            v = self._spectrum(rows)
+            size = s.sizes.to(s.dtype)[:, None, :]
+            v = self._spectrum(rows / size if s.paired else rows)
             self._weigh(s, v, False, record=False)
-            return self._image(v)
+            v = self._image(v)
+            return torch.view_as_complex(torch.view_as_real(v) * size) if s.paired else v
         return self._foreign(s, rows)
 
     def _enter(self, s: State, rows: Any, update: bool) -> Any:

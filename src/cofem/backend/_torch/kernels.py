@@ -250,14 +250,12 @@ def weighted_norm(r, weights, sums, n, tiles, SLOTS: tl.constexpr, LANES: tl.con
 
 
 @jit
-def count_running(rho_sums, goal, done, bad, answer, rows, SLOTS: tl.constexpr,
-                  LANES: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
-    """How many lanes still run, as one program."""
-    lane = tl.arange(0, LANES)
-    running = tl.zeros((LANES,), dtype=tl.int32)
-    for row in range(rows):
-        at = row * LANES + lane
-        now = _totals(rho_sums, row, SLOTS, LANES, PAIRED)
-        finished = (tl.load(done + at) != 0) | (tl.load(bad + at) != 0)
-        running += tl.where(finished | (now <= tl.load(goal + at)), 0, 1)
-    tl.store(answer, tl.sum(running, axis=0))
+def mark_running(rho_sums, goal, done, bad, answer, SLOTS: tl.constexpr,
+                 LANES: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
+    """How many lanes of each row still run."""
+    row = tl.program_id(0)
+    at = row * LANES + tl.arange(0, LANES)
+    now = _totals(rho_sums, row, SLOTS, LANES, PAIRED)
+    finished = (tl.load(done + at) != 0) | (tl.load(bad + at) != 0)
+    running = tl.where(finished | (now <= tl.load(goal + at)), 0, 1)
+    tl.store(answer + row, tl.sum(running, axis=0))

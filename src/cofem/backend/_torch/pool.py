@@ -44,6 +44,14 @@ def give_back(engine: Engine) -> None:
                 _kept.pop(next(iter(_kept)))
 
 
+def forget() -> None:
+    """Let go of all idle engines."""
+    with _lock:
+        _kept.clear()
+
+
 def _key(product: Product, rhs: Any, keep_coefficients: int) -> tuple[Any, ...]:
-    kind = (product.kind, product.shape) if isinstance(product, MaskedTransform) else id(product)
+    kind: Any = id(product)
+    if isinstance(product, MaskedTransform):
+        kind = (product.kind, product.shape, product.real)
     return (kind, tuple(rhs.shape), rhs.dtype, str(rhs.device), keep_coefficients)

@@ -74,29 +74,28 @@ class State:
     # -- systems in rows -------------------------------------------------------------
 
     def put(self, target: Any, systems: Any) -> None:
-        """Write systems (Q, D) into the rows of ``target``."""
+        """Write systems (Q, D) into the rows of ``target``; of the others nothing is said."""
+        count = systems.shape[0]
         if not self.paired:
             source = torch.view_as_real(systems) if self.lanes == 2 else systems[:, :, None]
-            target.copy_(source)
+            target[:count].copy_(source)
             return
-        count = systems.shape[0]
-        target[:, :, 0].copy_(systems[0::2])
+        target[: -(-count // 2), :, 0].copy_(systems[0::2])
         target[: count // 2, :, 1].copy_(systems[1::2])
         if count % 2:
-            target[-1, :, 1].zero_()
+            target[count // 2, :, 1].zero_()
 
-    def get(self, source: Any, count: int, scale: Any) -> Any:
-        """Read ``count`` systems, each times its scale (rows, lanes), out of the rows."""
-        if not self.paired:
-            out = source * scale[:, None, :].to(self.dtype)
-            return torch.view_as_complex(out) if self.lanes == 2 else out[:, :, 0]
-        out = torch.empty((count, self.n), dtype=self.dtype, device=self.device)
+    def get(self, source: Any, scale: Any, out: Any) -> None:
+        """Write the systems in the rows, each times its scale, into ``out`` (Q, D)."""
         factor = scale.to(self.dtype)
+        if not self.paired:
+            place = torch.view_as_real(out) if self.lanes == 2 else out[:, :, None]
+            torch.mul(source, factor[:, None, :], out=place)
+            return
         torch.mul(source[:, :, 0], factor[:, :1], out=out[0::2])
-        half = count // 2
+        half = out.shape[0] // 2
         if half:
             torch.mul(source[:half, :, 1], factor[:half, 1:], out=out[1::2])
-        return out
 
     def per_system(self, scalars: Any, count: int) -> Any:
         """Pick each system's entry out of scalars (…, rows, lanes): (…, Q)."""

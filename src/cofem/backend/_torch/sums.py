@@ -1,38 +1,49 @@
-"""The mean field's sums on CUDA: long vectors in, one number out, and few waits."""
+"""Sums of long vectors on CUDA: one launch each, and nothing waits."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
-from cofem.backend._torch import kernels_field as kernels
+from cofem.backend._torch import kernels_field, kernels_probes
 
-BLOCK, SLOTS = 1024, 128
-ONE_PROGRAM = 1 << 17
-"""Up to this length one program finds the root sooner than the host could ask for sums."""
-
-
-def field_sums(alpha: Any, theta: Any, c: float) -> tuple[float, float]:
-    """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): one launch, one transfer."""
-    factor = torch.full((1,), c, dtype=torch.float64, device=alpha.device)
-    sums = torch.empty((2, SLOTS), dtype=torch.float64, device=alpha.device)
-    kernels.field_sums[(SLOTS,)](
-        alpha.contiguous(), theta.contiguous(), factor, sums, alpha.shape[0],
-        SLOTS=SLOTS, BLOCK=BLOCK,
-    )  # fmt: skip
-    total, spread = np.sum(sums.cpu().numpy(), axis=1)
-    return float(total), float(spread)
+BLOCK, WARPS = 1024, 8
 
 
 def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
-    """Return c in [0, top] with Σ h = trace, a tensor without axes: nothing waits for it."""
-    trace = torch.as_tensor(trace, device=alpha.device).to(torch.float64).reshape(1)
+    """Return c in [0, top] with Σ h = trace, a tensor without axes on its device."""
+    device, n = alpha.device, alpha.shape[0]
+    trace = torch.as_tensor(trace, device=device).to(torch.float64).reshape(1)
     limits = torch.cat([trace, torch.full_like(trace, top)])
-    answer = torch.empty((), dtype=torch.float64, device=alpha.device)
-    kernels.field_factor[(1,)](
-        alpha.contiguous(), theta.contiguous(), limits, answer, alpha.shape[0],
-        BLOCK=4096, num_warps=16,
+    answer = torch.empty((), dtype=torch.float64, device=device)
+    slots = _programs(n, device)
+    sums = torch.empty((2, 2, slots), dtype=torch.float64, device=device)
+    arrived = torch.zeros(1, dtype=torch.int32, device=device)
+    kernels_field.field_factor[(slots,)](
+        alpha.contiguous(), theta.contiguous(), limits, sums, arrived, answer, n,
+        SLOTS=slots, BLOCK=BLOCK, num_warps=WARPS,
+        launch_cooperative_grid=True,  # programs wait for each other: all must run at once
     )  # fmt: skip
     return answer.to(alpha.dtype)
+
+
+def _programs(n: int, device: Any) -> int:
+    """Return a power of two: not more than processors, nor than pieces of work."""
+    processors = torch.cuda.get_device_properties(device).multi_processor_count
+    pieces = -(-n // BLOCK)
+    return int(min(1 << (processors.bit_length() - 1), 1 << (pieces - 1).bit_length()))
+
+
+def probe_sums(p: Any, x: Any, scaling: Any, finished: bool) -> tuple[Any, Any]:
+    """Return Σ e and Σ e² over the rows, or ``finished`` their mean and sample variance."""
+    probes, n = x.shape
+    lanes = 2 if x.is_complex() else 1
+    rows = [(torch.view_as_real(v) if lanes == 2 else v).contiguous() for v in (p, x)]
+    first, second = torch.empty_like(scaling), torch.empty_like(scaling)
+    block = 128
+    kernels_probes.probe_sums[(-(-n // block),)](
+        *rows, scaling, first, second, n, probes,
+        LANES=lanes, BLOCK=block, FINISHED=finished, num_warps=4,
+    )  # fmt: skip
+    return first, second

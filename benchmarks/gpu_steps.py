@@ -1,0 +1,129 @@
+"""One CG step on a GPU against the floor: bare transforms, and passes at copy speed."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from cofem import backend
+from cofem.linalg.kernels import ArrayKernels
+from cofem.operators import DCT
+from gpu_tables import CUDA, table
+
+Q = 21  # the mean and 20 probes
+PASSES = 12
+
+
+def milliseconds(work: Callable[[], Any], repeats: int = 20, inner: int = 5) -> float:
+    """Median time of a call by device events, warmed up."""
+    for _ in range(3):
+        work()
+    torch.cuda.synchronize()
+    times = []
+    for _ in range(repeats):
+        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        for _ in range(inner):
+            work()
+        last.record()
+        last.synchronize()
+        times.append(first.elapsed_time(last) / inner)
+    return statistics.median(times)
+
+
+def graphed(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the replay of ``work`` captured as a CUDA graph."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        work()
+        work()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return lambda: (graph.replay(), graph)
+
+
+def steps(quick: bool) -> str:
+    sizes = (15, 18) if quick else (15, 18, 20)
+    rows = [_step_row(1 << power, compiled=not quick) for power in sizes]
+    columns = (
+        "D", "rfft", "irfft", "one pass", "floor", "eager", "eager, graph", "compiled, graph",
+        "fused", "fused, graph", "of the floor",
+    )  # fmt: skip
+    return (
+        f"## One CG step, DCT, {Q} systems, float32 (ms)\n\n"
+        f"Floor: the bare transform pair and {PASSES} passes over a {Q}×D array at copy speed. "
+        "Eager: the array-API solver. Compiled: its vector passes through `torch.compile`. Fused: "
+        "the Triton kernels, two real systems in one complex FFT. A fit uses the column "
+        '"fused, graph".\n\n' + table(columns, rows)
+    )
+
+
+def _step_row(D: int, compiled: bool) -> list[str]:
+    real = torch.randn(Q, D, device=CUDA)
+    spectrum = torch.fft.rfft(real)
+    copy = torch.empty_like(real)
+    forward = milliseconds(graphed(lambda: torch.fft.rfft(real)))
+    inverse = milliseconds(graphed(lambda: torch.fft.irfft(spectrum, n=D)))
+    one_pass = milliseconds(graphed(lambda: copy.copy_(real))) / 2  # it reads and writes
+    floor = forward + inverse + PASSES * one_pass
+    rows = np.sort(np.random.default_rng(0).choice(D, D // 3, replace=False))
+    operator = DCT(D, rows)
+    eager = _array_step(operator, real, _same)
+    times = [milliseconds(eager), milliseconds(graphed(eager))]
+    times.append(
+        milliseconds(graphed(_array_step(operator, real, torch.compile)))
+        if compiled
+        else math.nan
+    )
+    times += _fused_steps(operator, real)
+    cells = [forward, inverse, one_pass, floor, *times]
+    return [f"2^{D.bit_length() - 1}", *(f"{t:.4f}" for t in cells), f"{times[-1] / floor:.2f}"]
+
+
+def _same(function: Any, **_: Any) -> Any:
+    return function
+
+
+def _array_step(operator: DCT, rhs: Any, compile_: Callable[..., Any]) -> Callable[[], Any]:
+    """Return one step as the solver for any array library takes it."""
+    kernels = ArrayKernels(backend.namespace(rhs))
+    diagonal = torch.rand(rhs.shape[1], device=CUDA) + 0.1
+    inverse = 1 / (diagonal + 0.3)
+    x, r, p = torch.zeros_like(rhs), rhs.clone(), inverse * rhs
+    unit = kernels.weighted_norm_squared(r, inverse)
+
+    def vectors(x: Any, r: Any, p: Any, g: Any) -> Any:
+        g, curvature = kernels.curvature(p, g, diagonal)
+        step = torch.where(curvature > 0, unit / curvature, 0.0)
+        x, r, rho = kernels.descend(x, r, p, g, step, inverse)
+        return x, r, kernels.turn(p, r, torch.where(rho > 0, unit / rho, 0.0), inverse)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler talks about caches of the array API
+        vectors = compile_(vectors, dynamic=False)
+        vectors(x, r, p, operator.gram(p))
+    return lambda: vectors(x, r, p, operator.gram(p))
+
+
+def _fused_steps(operator: DCT, rhs: Any) -> list[float]:
+    engine = backend.engine_for(operator.masked_transform(rhs), rhs)
+    diagonal = torch.rand(rhs.shape[1], device=CUDA) + 0.1
+
+    def load() -> None:
+        tolerance = np.full(Q, 1e-30)
+        engine.load(rhs, None, 1 / (diagonal + 0.3), diagonal, tolerance, np.zeros(Q))
+
+    load()
+    launched = milliseconds(lambda: engine.steps.step(engine.state, False))
+    load()
+    replayed = milliseconds(lambda: engine.advance(3)) / 3
+    return [launched, replayed]
