@@ -127,3 +127,8 @@ def test_double_precision_says_what_is_wrong():
     found = solve(wrong, rhs, rtol=0.03, max_steps=50)
     assert np.any(found.status == Status.NOT_POSITIVE)
     assert {dtype for dtype, _ in Spy.seen} == {"float32", "float64"}
+
+
+def test_warming_up_compiles_for_both_precisions():
+    cg.warm_up()
+    assert [dtype for dtype, _ in Spy.seen] == ["float64", "float32"]

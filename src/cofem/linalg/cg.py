@@ -19,8 +19,9 @@ from cofem.backend import Array
 from cofem.linalg.cg_blocks import BlockSolver
 from cofem.linalg.cg_masked import solve_masked
 from cofem.linalg.cg_result import CGResult, Status
-from cofem.linalg.systems import Matrix
+from cofem.linalg.systems import Matrix, ShiftedGram
 from cofem.linalg.threads import in_threads
+from cofem.operators import Identity
 
 __all__ = ["CGResult", "Status", "solve"]
 
@@ -32,6 +33,7 @@ BLOCK = 1 << 19
 AT_ONCE = 4
 # A system that need not be solved better than this is solved in single precision.
 SINGLE_RTOL = 1e-2
+_DOUBLE = np.dtype(np.float64)
 
 
 def solve(
@@ -137,6 +139,27 @@ def solve(
         return found
 
     return _joined(x, in_threads(solved, parts))
+
+
+def warm_up() -> None:
+    """Compile the loops over real numbers now, which the first fits would do otherwise.
+
+    Once on a machine, where compiled code can be kept; for measurements of time.
+    """
+    whole = _Part(slice(0, 2), ShiftedGram(Identity(4), 1.0, np.ones(4)), np.ones(4), _DOUBLE)
+    for part in (whole, whole.in_single_precision()):
+        BlockSolver(
+            part.matrix,
+            np.ones((2, 4)),
+            part.inverse,
+            factor=1.0,
+            start=None,
+            rtol=np.full(2, 0.1),
+            balance=np.zeros(2),
+            joint=False,
+            keep_coefficients=False,
+            dtype=part.dtype,
+        ).run(4)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 
 from cofem import backend, simulate
 from cofem.backend.device_memory import DeviceMemory
+from cofem.linalg.cg import warm_up
 from cofem.operators import Dense
 from cofem.paper.contestants import ALL, SEQUENTIAL
 from cofem.paper.isolated import DONE, peak_memory
@@ -44,6 +45,7 @@ def trial(
     # Compilation, the first calls of libraries and their own memory are not what the figure
     # shows. Kernels of a GPU are compiled for a size, those of a CPU for any.
     _fit(make(128, 0), method, 0, device, 3, None)
+    warm_up()
     memory = _memory(device, memory_limit)
     if device != "cpu":
         _fit(make(D, 0), method, 0, device, 3, None)
