@@ -19,6 +19,7 @@ from common import Claim, Result, Table, note, print_result
 from models_common import PROBLEMS, QUICK_PROBLEMS
 from models_evidence import evidence_choice, evidence_error
 from models_joint import identical, joint
+from models_noise import unequal_noise
 from models_sparsifier import piecewise
 from models_structure import coupling, groups
 from models_values import complex_data, nonnegative
@@ -38,8 +39,8 @@ FIGURES: dict[str, figures.Figure] = {
 def run(quick: bool) -> Result:
     seeds = range(QUICK_PROBLEMS if quick else PROBLEMS)
     parts: list[Callable[[range], tuple[list[Table], list[Claim]]]] = [
-        joint, identical, groups, coupling, complex_data, nonnegative, evidence_choice,
-        evidence_error, piecewise,
+        joint, unequal_noise, identical, groups, coupling, complex_data, nonnegative,
+        evidence_choice, evidence_error, piecewise,
     ]  # fmt: skip
     tables, claims = [], []
     for part in parts:
@@ -49,7 +50,7 @@ def run(quick: bool) -> Result:
         claims += more_claims
     return Result("Models", tables, claims, [
         f"{len(seeds)} problems a row unless a table says otherwise; medians over them. The noise "
-        "precision is given. docs/models.md explains the models.",
+        "precision is given, unless the table says otherwise. docs/models.md explains the models.",
     ])  # fmt: skip
 
 

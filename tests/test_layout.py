@@ -16,11 +16,11 @@ LAYERS = [
     {"operators"},
     {"linalg"},
     {"inference"},
-    {"posterior", "results", "storage", "validation", "plot", "page"},
+    {"posterior", "derived", "results", "storage", "data_checks", "validation", "plot", "page"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
     {"paper"},
-    {"cli"},
+    {"cli", "__main__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

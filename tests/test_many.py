@@ -80,9 +80,77 @@ def test_problems_that_are_memory_mapped(tmp_path):
     assert_rows_equal(fit_many(phi, mapped, **OPTIONS), fit_many(phi, Y, **OPTIONS))
 
 
-def test_the_example_of_the_page_runs():
+def test_the_examples_of_the_page_run():
     page = Path(__file__).parents[1] / "docs" / "many.md"
-    (example,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    names = {}
-    exec(example.replace("cofem.fit_many", "fit_many"), {"fit_many": fit_many}, names)
+    examples = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    names = {"fit_many": fit_many}
+    for example in examples:
+        exec(example.replace("cofem.fit_many", "fit_many"), names)
     assert names["many"].mean.shape == (20, 64)
+    assert names["post"].sample(2, seed=0).shape == (2, 64)
+
+
+# -- one of many -----------------------------------------------------------------
+
+
+def test_one_of_many_is_the_single_fit():
+    phi, Y = problems(4)
+    many = fit_many(phi, Y, **OPTIONS)
+    assert len(list(many)) == 4
+    for i in (0, 2, -1, np.int64(1)):
+        one, single = many[i], cofem.fit(phi, Y[i], **OPTIONS)
+        for name in ("mean", "variance", "precision", "std"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(single, name))
+        for name in ("noise_precision", "log_evidence", "converged", "message"):
+            assert getattr(one, name) == getattr(single, name)
+        assert not one.failed
+    again = cofem.posterior(
+        phi, Y[2], precision=many[2].precision, noise_precision=many[2].noise_precision
+    )
+    np.testing.assert_allclose(again.mean, many[2].mean, rtol=1e-8, atol=1e-12)
+
+
+def test_an_index_that_is_none():
+    phi, Y = problems(3)
+    many = fit_many(phi, Y, **OPTIONS)
+    with pytest.raises(IndexError, match="3 problems"):
+        many[3]
+    for bad in (slice(0, 2), "mean", 1.0):
+        with pytest.raises(TypeError, match="whole number"):
+            many[bad]
+
+
+def test_a_failed_one_says_so():
+    phi, Y = problems(3)
+    Y[1, 0] = np.nan
+    with pytest.warns(UserWarning, match="1 of 3 problems failed"):
+        many = fit_many(phi, Y, **OPTIONS)
+    assert many[1].failed
+    assert "NaN" in many[1].message
+    assert np.isnan(many[1].mean).all()
+    assert [one.failed for one in many] == [False, True, False]
+
+
+def test_tensors_on_the_host_are_welcome():
+    torch = pytest.importorskip("torch")
+    phi, Y = problems(3)
+    expected = fit_many(phi, Y, **OPTIONS)
+    tensors = torch.from_numpy(phi).requires_grad_(), torch.from_numpy(Y)
+    for a, b in (tensors, (phi, tensors[1]), (tensors[0], Y)):
+        many = fit_many(a, b, **OPTIONS)
+        assert isinstance(many.mean, np.ndarray)
+        np.testing.assert_array_equal(many.mean, expected.mean)
+
+
+def test_tensors_on_a_device_are_refused_by_name():
+    torch = pytest.importorskip("torch")
+    phi, Y = problems(3)
+    with pytest.raises(TypeError, match="Y is a torch array on device meta"):
+        fit_many(phi, torch.empty(Y.shape, device="meta"), **OPTIONS)
+
+
+@pytest.mark.parametrize("bad", ["all", 1.5, True])
+def test_n_jobs_is_a_number(bad):
+    phi, Y = problems(2)
+    with pytest.raises(TypeError, match="n_jobs"):
+        fit_many(phi, Y, n_jobs=bad, **OPTIONS)

@@ -63,7 +63,7 @@ def test_a_run_may_be_killed_again_and_again(kind, tmp_path):
 def check_what_is_done(kind, path, expected):
     """Look at the files alone: rows that are marked must be there."""
     marked = path / ("settings.json" if kind == "folder" else "zarr.json")
-    if not marked.exists():
+    if not marked.exists() or "begun" in marked.read_text():
         return
     if kind == "folder":
         arrays = {name: np.load(path / f"{name}.npy") for name in ("state", "mean", "precision")}

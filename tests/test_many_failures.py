@@ -69,13 +69,6 @@ def test_bad_input_is_named_before_the_work(change, error, match):
         fit_many(**arguments)
 
 
-def test_tensors_are_refused_by_name():
-    torch = pytest.importorskip("torch")
-    phi, Y = problems()
-    with pytest.raises(TypeError, match="Y must be a NumPy array, got one of torch"):
-        fit_many(phi, torch.as_tensor(Y), **OPTIONS)
-
-
 def test_without_zarr_the_error_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zarr", None)
     phi, Y = problems(2)

@@ -98,18 +98,69 @@ def test_files_of_others_are_never_touched(kind, resume, tmp_path):
         fit_many(phi, Y, store=file, **OPTIONS)
 
 
+def cut_off(kind, path):
+    """Leave a store as a start that was killed before the arrays were all there."""
+    begun = {"format": "cofem many 1", "begun": True}
+    if kind == "folder":
+        (path / "settings.json").write_text(json.dumps(begun))
+        (path / "variance.npy").unlink()
+    else:
+        about = json.loads((path / "zarr.json").read_text())
+        about["attributes"] = {"cofem": begun}
+        (path / "zarr.json").write_text(json.dumps(about))
+
+
 @pytest.mark.parametrize("kind", ["folder", "zarr"])
 def test_a_start_that_was_cut_off_begins_again(kind, tmp_path):
     phi, Y = problems(3)
     path = place(kind, tmp_path)
     fit_many(phi, Y, store=path, **OPTIONS)
-    if kind == "folder":
-        (path / "settings.json").unlink()
-    else:
-        about = json.loads((path / "zarr.json").read_text())
-        about["attributes"] = {}
-        (path / "zarr.json").write_text(json.dumps(about))
+    cut_off(kind, path)
     assert_same(fit_many(phi, Y, store=path, **OPTIONS), phi, Y, **OPTIONS)
+
+
+@pytest.mark.parametrize("kind", ["folder", "zarr"])
+@pytest.mark.parametrize("again", ["resume=False", "after a cut"])
+def test_what_others_put_beside_the_results_stays(kind, again, tmp_path):
+    phi, Y = problems(3)
+    path = place(kind, tmp_path)
+    fit_many(phi, Y, store=path, **OPTIONS)
+    (path / "figure.png").write_text("a day's work")
+    (path / "notes").mkdir()
+    (path / "notes" / "mean.npy").write_text("mine")
+    if again == "after a cut":
+        cut_off(kind, path)
+    many = fit_many(phi, 2 * Y, store=path, resume=again != "resume=False", **OPTIONS)
+    assert_same(many, phi, 2 * Y, **OPTIONS)
+    assert (path / "figure.png").read_text() == "a day's work"
+    assert (path / "notes" / "mean.npy").read_text() == "mine"
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_files_that_only_have_our_names_are_not_ours(resume, tmp_path):
+    phi, Y = problems(2)
+    path = tmp_path / "many"
+    path.mkdir()
+    np.save(path / "mean.npy", np.arange(5))
+    with pytest.raises(FileExistsError, match="give a folder of its own"):
+        fit_many(phi, Y, store=path, resume=resume, **OPTIONS)
+    np.testing.assert_array_equal(np.load(path / "mean.npy"), np.arange(5))
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_arrays_of_others_in_zarr_are_not_ours(resume, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    phi, Y = problems(2)
+    for name, make in {
+        "array.zarr": lambda path: zarr.save_array(path, np.arange(5)),
+        "group.zarr": lambda path: zarr.open_group(path, mode="w").create_array(
+            "mean", data=np.arange(5)
+        ),
+    }.items():
+        make(tmp_path / name)
+        with pytest.raises(FileExistsError, match="give a folder of its own"):
+            fit_many(phi, Y, store=tmp_path / name, resume=resume, **OPTIONS)
+    np.testing.assert_array_equal(zarr.open_group(tmp_path / "group.zarr")["mean"][:], np.arange(5))
 
 
 def test_a_folder_is_read_without_this_library_and_not_written_by_mistake(tmp_path):

@@ -195,14 +195,37 @@ def test_a_map_of_another_width_is_refused(call):
         getattr(post, call)(np.full((3, D), np.nan))
 
 
-def test_maps_need_a_single_gaussian_task():
+@pytest.mark.parametrize("shared", [True, False], ids=["one phi", "a list"])
+def test_maps_of_joint_tasks_have_an_axis_of_tasks(shared):
     phi, y, alpha, _, _ = problem()
-    joint = cofem.posterior(phi, np.stack([y, y]), precision=alpha, noise_precision=BETA)
-    with pytest.raises(ValueError, match="single task"):
-        joint.variance_of(np.eye(D))
+    beta = [BETA, 5 * BETA]
+    phis = phi if shared else [phi, phi[:20]]
+    data = [y, 2 * y] if shared else [y, y[:20]]
+    joint = cofem.posterior(phis, data, precision=alpha, noise_precision=beta)
+    R = np.random.default_rng(4).standard_normal((5, D))
+    variance, (centre, spread) = joint.variance_of(R), joint.predict(R)
+    assert variance.shape == centre.shape == spread.shape == (2, 5)
+    for i, (p, d) in enumerate(zip([phi, phi] if shared else phis, data, strict=True)):
+        covariance = np.linalg.inv(beta[i] * p.T @ p + np.diag(alpha))
+        expected = np.diag(R @ covariance @ R.T)
+        np.testing.assert_allclose(variance[i], expected, rtol=1e-5)
+        np.testing.assert_allclose(spread[i], np.sqrt(expected + 1 / beta[i]), rtol=1e-5)
+        mean = R @ (beta[i] * covariance @ (p.T @ d))
+        np.testing.assert_allclose(centre[i], mean, rtol=0, atol=1e-4 * abs(mean).max())
+
+
+def test_a_list_of_one_task_has_its_axis_too():
+    phi, y, alpha, _, _ = problem()
+    joint = cofem.posterior(phi, y[None], precision=alpha, noise_precision=BETA)
+    assert joint.variance_of(np.eye(D)).shape == (1, D)
+
+
+@pytest.mark.parametrize("call", ["variance_of", "predict"])
+def test_maps_of_a_nonnegative_posterior_are_refused_with_a_way_out(call):
+    phi, y, alpha, _, _ = problem()
     positive = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
-    with pytest.raises(ValueError, match="non-negative"):
-        positive.predict(np.eye(D))
+    with pytest.raises(ValueError, match=r"non-negative.*post\.sample\(1000\)"):
+        getattr(positive, call)(np.eye(D))
 
 
 # -- intervals -----------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Posteriors on disk."""
 
 import dataclasses
+import json
 import warnings
 
 import numpy as np
@@ -187,3 +188,52 @@ def test_torch_posteriors_are_saved_as_plain_arrays(tmp_path):
     again = cofem.load(tmp_path / "p.npz", phi.numpy())
     np.testing.assert_array_equal(again.mean, post.mean.numpy())
     assert again.sample(2, seed=0).shape == (2, 20)
+
+
+def crafted(path, about=(), drop=(), **changes):
+    """Write a posterior's file with some of it changed."""
+    fitted().save(path)
+    with np.load(path) as stored:
+        arrays = {name: stored[name] for name in stored.files if name not in drop}
+    told = json.loads(str(arrays["about"])) | dict(about)
+    np.savez(path, **{**arrays, "about": np.asarray(json.dumps(told)), **changes})
+
+
+COLUMNS = ("iteration", "change", "log_evidence", "cg_steps", "products", "seconds")
+CRAFTED = {
+    "options is a list": {"about": {"options": [1, 2]}},
+    "options is nothing": {"about": {"options": None}},
+    "options has an unknown name": {"about": {"options": {"foo": 1}}},
+    "options has a bad value": {"about": {"options": {"n_probes": -3}}},
+    "method is a list": {"about": {"method": ["em"]}},
+    "message is a number": {"about": {"message": 3}},
+    "nonnegative is a string": {"about": {"nonnegative": "false"}},
+    "a column of the history is missing": {"drop": ("history_change",)},
+    "the history is missing": {"drop": tuple(f"history_{name}" for name in COLUMNS)},
+    "iterations that are none": {"history_iteration": np.full(6, np.nan)},
+    "infinite products": {"history_products": np.full(6, np.inf)},
+    "a complex change": {"history_change": np.ones(6) * 1j},
+    "noise that is text": {"noise_precision": np.array("a")},
+    "noise of four tasks": {"noise_precision": np.ones(4)},
+    "negative noise": {"noise_precision": np.array(-1.0)},
+    "negative precisions": {"precision": -np.ones(96)},
+    "negative variances": {"gaussian_variance": -np.ones(96)},
+    "complex variances": {"gaussian_variance": np.ones(96) * 1j},
+    "data that are text": {"y_0": np.array(["a"] * 32)},
+    "data without the first": {"y_5": np.ones(32), "drop": ("y_0",)},
+}
+
+
+@pytest.mark.parametrize("case", CRAFTED)
+def test_crafted_files_are_refused_by_name(tmp_path, case):
+    crafted(tmp_path / "crafted.npz", **CRAFTED[case])
+    with pytest.raises(ValueError, match=r"crafted\.npz.*damaged"):
+        cofem.load(tmp_path / "crafted.npz", PROBLEM.phi)
+
+
+@pytest.mark.parametrize("bad", [None, 3])
+def test_paths_that_are_none_are_named(bad):
+    with pytest.raises(TypeError, match="path must be a path"):
+        fitted().save(bad)
+    with pytest.raises(TypeError, match="must be a path"):
+        cofem.load(bad)

@@ -81,7 +81,7 @@ def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
     Traceback (most recent call last):
     FileNotFoundError: output: the directory no/such/folder does not exist
     """
-    target = Path(path)
+    target = path_of(path, name)
     try:
         _refuse_target(target)
         with tempfile.TemporaryFile(dir=target.parent):
@@ -95,6 +95,20 @@ def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
     except OSError as error:
         why = error.strerror or error
         raise OSError(f"{name}: cannot write {target}: {why}") from None
+
+
+def path_of(path: Any, name: str) -> Path:
+    """Return a path, or say which argument is none.
+
+    Examples
+    --------
+    >>> path_of(3, "output")
+    Traceback (most recent call last):
+    TypeError: output must be a path, got int
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{name} must be a path, got {type(path).__name__}")
+    return Path(path)
 
 
 def read_array(path: str | os.PathLike[str], name: str) -> np.ndarray:
@@ -145,7 +159,7 @@ def read_archive(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarra
     ...     sorted(read_archive(path, "posterior"))
     ['about', 'mean']
     """
-    file = Path(path)
+    file = path_of(path, name)
     if not file.exists():
         raise FileNotFoundError(f"{name}: {path} does not exist")
     if not file.is_file():

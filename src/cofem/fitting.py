@@ -55,7 +55,7 @@ def fit(
     y : array (N,)
         The data; a list of them for a list of phi, or (L, N) with one phi.
     noise_precision : float, optional
-        β = 1/σ². None: estimated from the data (``docs/noise.md``).
+        β = 1/σ², one for all tasks or (L,). None: estimated (``docs/noise.md``).
     method : str or method object
         "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
         dataclass such as ``cofem.CoFEM(n_probes=20)``.
@@ -74,7 +74,8 @@ def fit(
     max_iter : int
         The most E-steps.
     tol : float
-        Stop when ‖μ_new − μ_old‖ ≤ tol ‖μ_new‖; 0 runs exactly ``max_iter``.
+        Stop when ‖μ_new − μ_old‖ ≤ tol ‖μ_new‖; 0 runs exactly ``max_iter``. With random
+        probes also when that much is all it drifts by, and the rest is their noise.
     seed : int
         Decides every random number.
     callback : function, optional
@@ -110,6 +111,7 @@ def fit(
     """
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
+    progress = validation.flag("progress", progress)
     began = time.perf_counter()
     max_iter = whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)

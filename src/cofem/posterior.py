@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import math
 import numbers
-import operator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
-from cofem import backend
+from cofem import backend, derived
 from cofem.backend import Array
-from cofem.inference.filtered_mode import filtered_mode
 from cofem.inference.model import Task
 from cofem.inference.rectified import (
     probability_of_zero,
     rectified_moments,
     rectified_quantile,
 )
-from cofem.inference.sampling import deviations, variance_of_map
-from cofem.operators import LinearOperator, as_operator, check_adjoint
+from cofem.operators import LinearOperator
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,22 +146,7 @@ class Posterior:
         >>> np.flatnonzero(kept), kept[[20, 90]].round(1)
         (array([20, 90]), array([1., 2.]))
         """
-        if not self.nonnegative:
-            raise ValueError("filtered_mode needs a fit with nonnegative=True")
-        tasks, joint = self._tasks("filtered_mode"), self.gaussian_mean.ndim == 2
-        rows = [
-            filtered_mode(
-                task.operator,
-                task.y,
-                precision=self.precision,
-                noise_precision=task.noise_precision,
-                mean=self.gaussian_mean[i, :] if joint else self.gaussian_mean,
-                variance=self.gaussian_variance[i, :] if joint else self.gaussian_variance,
-                q=q,
-            )
-            for i, task in enumerate(tasks)
-        ]
-        return backend.namespace(self.gaussian_mean).stack(rows) if joint else rows[0]
+        return derived.filtered_modes(self, q)
 
     # -- intervals and draws ---------------------------------------------------
 
@@ -229,38 +211,16 @@ class Posterior:
         >>> post.sample(1000, seed=0).std(axis=0).round(1)
         array([0.5, 0.5])
         """
-        try:
-            n = operator.index(n)
-        except TypeError:
-            raise TypeError(f"n must be a whole number, got {n!r}") from None
-        if n < 1:
-            raise ValueError(f"n must be at least 1, got {n}")
-        if seed is None:
-            seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-        if not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
-        if self.nonnegative:
-            shape = (n, *self.gaussian_mean.shape)
-            u = backend.Random(seed).uniform(shape, self.gaussian_mean)
-            return rectified_quantile(self.gaussian_mean, self.gaussian_variance, u)
-        xp = backend.namespace(self.gaussian_mean)
-        draws = [
-            deviations(
-                task, self.precision, n, seed=seed, stream=i, like=self.gaussian_mean,
-                sparsifier=self.sparsifier,
-            )
-            for i, task in enumerate(self._tasks("sample"))
-        ]
-        moved = draws[0] if self.gaussian_mean.ndim == 1 else xp.stack(draws, axis=1)
-        return self.gaussian_mean + moved
+        return derived.draw(self, n, seed)
 
     # -- maps of z -------------------------------------------------------------
 
     def variance_of(self, linear_map: Any, *, n_samples: int = 256, seed: int = 0) -> Array:
-        """Return the posterior variance of every entry of ``linear_map`` z, shape (M,).
+        """Return the posterior variance of every entry of ``linear_map`` z.
 
-        Exact (to the solver's tolerance) for up to 256 rows or 1024 unknowns;
-        otherwise from ``n_samples`` draws, with a relative error of √(2/n_samples).
+        Shape (M,), or (L, M) for L joint tasks, a row for each. Exact (to the solver's
+        tolerance) for up to 256 rows or 1024 unknowns; otherwise from ``n_samples`` draws,
+        with a relative error of √(2/n_samples).
 
         Examples
         --------
@@ -270,15 +230,13 @@ class Posterior:
         >>> post.variance_of(np.array([[1.0, 1.0]])).round(6)
         array([0.5])
         """
-        task = self._single("variance_of")
-        op = self._map(linear_map, "linear_map", task)
-        return variance_of_map(
-            task, self.precision, op, like=self.gaussian_mean, n_samples=n_samples, seed=seed,
-            sparsifier=self.sparsifier,
-        )
+        op = derived.checked_map(self, linear_map, "linear_map", "variance_of")
+        return derived.map_variance(self, op, n_samples, seed)
 
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
         """Return mean and standard deviation of ``phi_new`` z, with the noise unless told.
+
+        Shapes (M,), or (L, M) for L joint tasks: ``phi_new`` is applied to each.
 
         Examples
         --------
@@ -289,39 +247,9 @@ class Posterior:
         >>> mean.round(6), (std**2).round(6)
         (array([0.]), array([0.5]))
         """
-        op = self._map(phi_new, "phi_new", self._single("predict"))
-        variance = self.variance_of(op)
-        if noise:
-            variance = variance + 1 / self.noise_precision
-        std = backend.namespace(variance).sqrt(variance)
-        mean = op.forward(self.mean)
-        return mean, std if mean.ndim == 1 else std[None, :]  # a list of one task
-
-    def _map(self, given: Any, name: str, task: Task) -> LinearOperator:
-        op = as_operator(given, name)
-        if op.shape[1] != task.operator.shape[1]:
-            raise ValueError(
-                f"{name} must have {task.operator.shape[1]} columns, got shape {op.shape}"
-            )
-        if not op.trusted:
-            check_adjoint(op, self.gaussian_mean, name=name)
-        return op
-
-    def _single(self, call: str) -> Task:
-        tasks = self._tasks(call)
-        if len(tasks) > 1:
-            raise ValueError(f"{call} is for a single task; this posterior has {len(tasks)}")
-        if self.nonnegative:
-            raise ValueError(f"{call} needs a Gaussian posterior; this one is non-negative")
-        return tasks[0]
-
-    def _tasks(self, call: str) -> tuple[Task, ...]:
-        if not self.tasks:
-            raise ValueError(
-                f"{call} needs the operator, which a file does not hold: "
-                "load it with cofem.load(path, phi=phi)"
-            )
-        return self.tasks
+        op = derived.checked_map(self, phi_new, "phi_new", "predict")
+        variance = derived.map_variance(self, op, 256, 0, noise=bool(noise))
+        return op.forward(self.mean), backend.namespace(variance).sqrt(variance)
 
     # -- files and display -----------------------------------------------------
 

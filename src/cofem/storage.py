@@ -10,6 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.files import atomic_write, read_archive
+from cofem.inference.loop import empty_history
 from cofem.inference.methods import METHODS
 from cofem.inference.model import Task
 from cofem.operators import LinearOperator, as_operator
@@ -19,6 +20,13 @@ from cofem.posterior import Posterior
 FORMAT = "cofem posterior 1"
 _ARRAYS = ("gaussian_mean", "gaussian_variance", "variance_error", "precision")
 _SCALARS = ("log_evidence", "log_evidence_error")
+_HISTORY = tuple(empty_history())
+# What the description must hold, and what it may.
+_NEEDED = ("method", "options", "converged", "message", "nonnegative")
+_ABOUT: dict[str, type] = {
+    "method": str, "options": dict, "converged": bool, "message": str, "nonnegative": bool,
+    "sparsified": bool, "real": bool,
+}  # fmt: skip
 
 
 def save_posterior(post: Posterior, path: Any) -> None:
@@ -96,7 +104,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         converged=about["converged"],
         message=about["message"],
         method=about["method"],
-        options=_options(about["method"], about["options"]),
+        options=_options(path, about["method"], about["options"]),
         nonnegative=about["nonnegative"],
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
         sparsifier=image,
@@ -123,21 +131,49 @@ def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ValueError(f"{path} is not a posterior saved by cofem ({error})") from None
     if found != FORMAT:
         raise ValueError(f"{path} has format {found!r}, expected {FORMAT!r}")
-    shapes = {name: arrays[name].shape for name in _ARRAYS if name in arrays}
-    histories = [a.shape for name, a in arrays.items() if name.startswith("history_")]
-    if (
-        not {*_ARRAYS, *_SCALARS, "noise_precision"} <= set(arrays)
-        or not {"method", "options", "converged", "message", "nonnegative"} <= set(about)
-        or len({shapes[name] for name in _ARRAYS[:3]}) != 1
-        or not 1 <= len(shapes["gaussian_mean"]) <= 2
-        or len(shapes["precision"]) != 1
-        or any(arrays[name].dtype.kind not in "fc" for name in _ARRAYS)
-        or any(arrays[name].shape != () or arrays[name].dtype.kind != "f" for name in _SCALARS)
-        or any(len(shape) != 1 for shape in histories)
-        or len(set(histories)) > 1
-    ):
-        raise ValueError(f"{path} is not a posterior saved by cofem, or is damaged")
+    wrong = _first_fault(arrays, about)
+    if wrong:
+        raise ValueError(f"{path} is not a posterior saved by cofem, or is damaged: {wrong}")
     return arrays, about
+
+
+def _first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
+    """Say what is wrong with what a file holds; nothing, if nothing is."""
+    for name in (*_ARRAYS, *_SCALARS, "noise_precision", *(f"history_{n}" for n in _HISTORY)):
+        if name not in arrays:
+            return f"it has no {name}"
+    for name, kind in _ABOUT.items():
+        if not isinstance(about.get(name, None if name in _NEEDED else kind()), kind):
+            return f"{name} is not a {kind.__name__}"
+    mean, precision = arrays["gaussian_mean"], arrays["precision"]
+    if mean.ndim not in (1, 2) or mean.dtype.kind not in "fc":
+        return f"gaussian_mean is {mean.dtype} of shape {mean.shape}"
+    for name in ("gaussian_variance", "variance_error"):
+        if arrays[name].shape != mean.shape or arrays[name].dtype.kind != "f":
+            return f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}"
+    if np.any(arrays["gaussian_variance"] < 0):
+        return "gaussian_variance is negative"
+    if precision.ndim != 1 or precision.dtype.kind != "f" or not np.all(precision > 0):
+        return "precision is not a vector of positive numbers"
+    beta = arrays["noise_precision"]
+    shape = () if mean.ndim == 1 else (len(mean),)
+    if beta.shape != shape or beta.dtype.kind not in "iuf" or not np.all(beta > 0):
+        return f"noise_precision is not positive of shape {shape}"
+    for name in _SCALARS:
+        if arrays[name].shape != () or arrays[name].dtype.kind != "f":
+            return f"{name} is not a number"
+    columns = {name: a for name, a in arrays.items() if name.startswith("history_")}
+    for name, values in columns.items():
+        if values.dtype.kind != "f" or values.shape != (len(columns["history_iteration"]),):
+            return f"{name} is {values.dtype} of shape {values.shape}"
+        if _is_count(name) and not np.all(np.isfinite(values)):
+            return f"{name} is not finite"
+    data = sum(name.startswith("y_") for name in arrays)
+    for i in range(data):
+        y = arrays.get(f"y_{i}", np.empty(0))
+        if y.ndim != 1 or y.dtype.kind not in "fc" or not len(y):
+            return f"y_{i} is not a vector of numbers"
+    return ""
 
 
 def _operators(phi: Any) -> list[LinearOperator]:
@@ -170,19 +206,21 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
     if len(operators) != len(data):
         raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
     beta = np.broadcast_to(arrays["noise_precision"], (len(data),))
+    unknowns = arrays["gaussian_mean"].shape[-1]
     for op, y in zip(operators, data, strict=True):
-        if op.shape != (len(y), arrays["gaussian_mean"].shape[-1]):
-            raise ValueError(
-                f"phi must have shape ({len(y)}, {arrays['gaussian_mean'].shape[-1]}), "
-                f"got {op.shape}"
-            )
+        if op.shape != (len(y), unknowns):
+            rows = f"{len(y)}" if not real else f"{len(y)} (real data) or {len(y) // 2} (complex)"
+            raise ValueError(f"phi must have {rows} rows and {unknowns} columns, got {op.shape}")
     return tuple(Task(op, y, float(b)) for op, y, b in zip(operators, data, beta, strict=True))
 
 
 def _column(name: str, values: np.ndarray) -> list[float]:
     """Return a column of the history; counts are whole numbers again."""
-    counts = name.removeprefix("history_") in ("iteration", "cg_steps", "products")
-    return [int(v) for v in values] if counts else values.tolist()
+    return [int(v) for v in values] if _is_count(name) else values.tolist()
+
+
+def _is_count(name: str) -> bool:
+    return name.removeprefix("history_") in ("iteration", "cg_steps", "products")
 
 
 def _plain(options: dict[str, Any]) -> dict[str, Any]:
@@ -197,8 +235,14 @@ def _plain(options: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _options(method: str, options: dict[str, Any]) -> Any:
+def _options(path: Any, method: str, options: dict[str, Any]) -> Any:
     """Return the method's dataclass, or the dict where a function could not be stored."""
     if any(isinstance(v, dict) for v in options.values()) or method not in METHODS:
         return options
-    return METHODS[method](**options)
+    try:
+        return METHODS[method](**options)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged, or from another version: its options of method {method!r} are "
+            f"not valid ({error})"
+        ) from None

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.data_checks import (
+    array_or_list,
+    check_products,
+    refuse_columns,
+    refuse_unsquarable,
+    refuse_unsquarable_columns,
+)
 from cofem.inference.model import Task, Tie
-from cofem.operators import LinearOperator, Sparse, as_operator, check_adjoint
+from cofem.operators import Dense, LinearOperator, Sparse, as_operator, check_adjoint
 from cofem.operators._validation import numbers
 from cofem.operators.realified import Realified
 
@@ -38,22 +46,27 @@ def tasks_from(
     for i, (op, values) in enumerate(zip(operators, data, strict=True)):
         where = f"[{i}]" if joint else ""
         if op.shape[0] != values.shape[0]:
+            turned = op.shape[1] == values.shape[0] and op.shape[0] != op.shape[1]
             raise ValueError(
                 f"y{where} has {values.shape[0]} entries and phi{where} has {op.shape[0]} rows "
                 f"(its shape is {op.shape}); they must agree"
+                + ("; is phi transposed?" if turned else "")
             )
+        if getattr(values, "requires_grad", False):
+            values = values.detach()  # a posterior is no part of a graph
         if op.shape[1] != operators[0].shape[1]:
             raise ValueError(
                 f"phi[{i}] has {op.shape[1]} columns and phi[0] has {operators[0].shape[1]}; "
                 "joint tasks share their unknowns"
             )
         if not op.trusted:
-            check_adjoint(op, values, name=f"phi{where}")
-        if getattr(values, "requires_grad", False):
-            values = values.detach()  # a posterior is no part of a graph
+            check_products(op, values, f"phi{where}")
         if not single:
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
             values = xp.astype(values, convert(xp.float64, xp), copy=False)
+        refuse_unsquarable(values, f"y{where}")
+        if isinstance(op, (Dense, Sparse)):
+            refuse_unsquarable_columns(op, values, f"phi{where}")
         task = Task(op, values, beta[i])
         tasks.append(_with_real_unknowns(task, stacked) if real else task)
     return tuple(tasks), joint
@@ -69,10 +82,14 @@ def _with_real_unknowns(task: Task, stacked: dict[int, Realified]) -> Task:
 
 
 def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
+    y = array_or_list(y)
     many_phi = isinstance(phi, (list, tuple)) and bool(phi) and not _is_row(phi[0])
     if many_phi:
         if not isinstance(y, (list, tuple)) and not (backend.is_array(y) and y.ndim == 2):
-            raise TypeError("phi is a list of operators, so y must be a list of data vectors")
+            raise TypeError(
+                f"phi is a list of {len(phi)} operators, one for each joint task, so y must be a "
+                f"list of {len(phi)} data vectors; for a single task pass phi[0]"
+            )
         if len(y) != len(phi):
             raise ValueError(f"phi has {len(phi)} tasks and y has {len(y)}; they must agree")
         made: dict[int, LinearOperator] = {}  # one for an object that is listed twice
@@ -81,20 +98,24 @@ def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
                 made[id(p)] = as_operator(p, f"phi[{i}]")
         operators = [made[id(p)] for p in phi]
         return operators, [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
+    if getattr(phi, "ndim", 2) == 1 and getattr(y, "ndim", 1) == 2:
+        raise ValueError("phi is 1-D and y is 2-D: were they swapped? It is fit(phi, y)")
     op = as_operator(phi)
-    if backend.is_array(y) and tuple(y.shape) == (op.shape[0], 1) and op.shape[0] > 1:
-        raise ValueError(f"y is a column of shape {tuple(y.shape)}; pass y[:, 0]")
     if backend.is_array(y) and y.ndim == 2:
+        refuse_columns(tuple(y.shape), op)
         rows = numbers(y, "y", 2)
         return [op] * rows.shape[0], [rows[i, :] for i in range(rows.shape[0])], True
     if isinstance(y, (list, tuple)) and len(y) and _is_vector(y[0]):
+        if len({len(v) for v in y if _is_vector(v)}) == 1:
+            refuse_columns((len(y), len(y[0])), op)
         return [op] * len(y), [_vector(v, f"y[{i}]") for i, v in enumerate(y)], True
     return [op], [_vector(y, "y")], False
 
 
 def _is_row(x: Any) -> bool:
     """Whether a list is a matrix written out rather than a list of operators."""
-    return isinstance(x, (list, tuple, int, float, complex, np.number))
+    written = isinstance(x, (list, tuple, int, float, complex, np.number))
+    return written or (isinstance(x, np.ndarray) and x.ndim < 2)
 
 
 def _is_vector(x: Any) -> bool:
@@ -104,6 +125,8 @@ def _is_vector(x: Any) -> bool:
 def _vector(y: Any, name: str) -> Array:
     if y is None or isinstance(y, (str, bytes, dict)):
         raise TypeError(f"{name} must be an array of numbers, got {type(y).__name__}")
+    if isinstance(y, Iterator):
+        raise TypeError(f"{name} must be an array of numbers, got a {type(y).__name__}")
     if not backend.is_array(y):
         try:
             y = np.asarray(y)
@@ -163,10 +186,16 @@ def tie_from(groups: Any, coupling: Any, n_unknowns: int) -> Tie:
             labels = backend.to_numpy(groups) if backend.is_array(groups) else np.asarray(groups)
         except ValueError:
             raise ValueError("groups must be one label per coordinate, got ragged lists") from None
-        if labels.dtype.kind not in "iu":
-            raise TypeError(f"groups must be integer labels, got dtype {labels.dtype}")
         if labels.shape != (n_unknowns,):
-            raise ValueError(f"groups must have shape ({n_unknowns},), got {labels.shape}")
+            raise ValueError(
+                f"groups must have shape ({n_unknowns},), got {labels.shape}: one label for every "
+                "coordinate"
+            )
+        if labels.dtype.kind not in "iu":
+            raise TypeError(
+                f"groups must be integer labels, got dtype {labels.dtype}; "
+                "np.unique(groups, return_inverse=True)[1] turns names into integers"
+            )
         if labels.min() < 0:
             raise ValueError("groups must be non-negative labels")
     if coupling is not None:

@@ -203,3 +203,28 @@ def test_what_is_refused(dff):
         run("dff.npy", "--framerate", 30, "-o", "o.npz", "--indicator", "X"), "indicator"
     )
     assert written() == ["dff.npy"]
+
+
+# -- what is told first --------------------------------------------------------------
+
+
+def test_an_older_spks_file_hides_no_other_error(dff):
+    np.save("spks.npy", np.zeros(3))
+    ask = ("-o", "out.npz", "--jobs", 1)
+    assert_refused(run("missing.npy", "--framerate", 30, *ask), "missing.npy does not exist")
+    assert_refused(run("dff.npy", *ask), "--framerate")
+    assert_refused(run("dff.npy", "--framerate", -3, *ask), "framerate must be positive")
+    assert_refused(run("dff.npy", "--framerate", 30, "--indicator", "nothing", *ask), "indicator")
+    assert_refused(run("dff.npy", "--framerate", 30, "--tau-d", -1, *ask), "tau_d")
+    assert_refused(run("dff.npy", "--framerate", 30, "--cell", 3, *ask), "--cell 3", "3 cells")
+    np.save("turned.npy", dff.T[:, :3])
+    assert_refused(run("turned.npy", "--framerate", 30, *ask), "columns")
+    assert_refused(run("dff.npy", "--framerate", 30, *ask), "overwritten", "--overwrite")
+    assert np.load("spks.npy").shape == (3,)
+
+
+def test_overwrite_replaces_an_older_spks_file(dff):
+    np.save("spks.npy", np.zeros(3))
+    result = run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1, "--overwrite")
+    assert result.exit_code == 0, result.output
+    assert np.load("spks.npy").shape == dff.shape

@@ -299,3 +299,32 @@ def test_progress_is_told(cells):
         warnings.simplefilter("error")
         deconvolve(cells[0], RATE, n_jobs=2, callback=told.append)
     assert told == [1, 2, 3, 4]
+
+
+# -- units and kinds of arrays ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("noise", [0.004, 0.008, 0.03])
+def test_per_cent_is_noticed_also_when_it_is_clean(seed, noise):
+    dff, _ = simulate(n_cells=4, n_frames=1500, seed=seed, noise_std=noise)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        deconvolve(dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+    with pytest.warns(UserWarning, match="dff must be a fraction; divide per cent by 100"):
+        deconvolve(100 * dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+
+
+def test_tensors_give_numpy_arrays():
+    torch = pytest.importorskip("torch")
+    dff, _ = simulate(n_cells=2, n_frames=300, seed=0)
+    expected = deconvolve(dff, 30.0, n_jobs=1)
+    tensor = torch.from_numpy(dff).requires_grad_()
+    found = deconvolve(tensor, 30.0, n_jobs=1)
+    assert isinstance(found.spikes, np.ndarray)
+    np.testing.assert_array_equal(found.spikes, expected.spikes)
+
+
+def test_cells_in_columns_are_noticed():
+    with pytest.raises(ValueError, match=r"3 frames.*are cells in columns"):
+        deconvolve(np.zeros((900, 3)), 30.0)

@@ -12,7 +12,9 @@ from cofem.inference.description import SparseFit, average_noise_precision, exce
 from cofem.inference.dispatch import make_esteps, starting_precision
 from cofem.inference.methods import EM, CoFEM
 from cofem.inference.model import Model, Task, Tie
-from cofem.inference.noise import _past_the_noise, _Walker, estimate_noise_precision
+from cofem.inference.noise import _past_the_noise, estimate_noise_precision
+from cofem.inference.noise_levels import noise_weights
+from cofem.inference.noise_walker import Walker
 from cofem.operators import Dense, from_functions
 
 PROBLEMS = {
@@ -172,7 +174,7 @@ def test_a_walker_steps_as_em_does_at_that_noise_precision(method, beta):
     task = Task(Dense(rng.normal(size=(20, 30))), rng.normal(size=20), 1.0)
     model = Model((task,), Tie())
     alpha = rng.uniform(0.5, 2.0, size=30)
-    walker = _Walker(model, make_esteps(model, method, 0), 1.0, alpha)
+    walker = Walker(model, make_esteps(model, method, 0), 1.0, alpha)
     walker.step(beta, pruning=0.5)
     there = make_esteps(model.with_noise([beta]), method, 0)[0].moments(alpha, None, 1, False)
     np.testing.assert_allclose(walker.means[0], there.mean, rtol=1e-5, atol=1e-7)
@@ -285,3 +287,83 @@ def test_few_data_are_enough():
         problem = simulate.gaussian(120, seed)  # 7 coordinates from 30 data
         value = found(problem.phi, problem.y, method="woodbury")
         assert close(value, problem.noise_precision)
+
+
+# -- joint tasks -----------------------------------------------------------------------
+
+
+def joint_problem(sigmas, seed, D=256, N=100, nonzero=20, one_phi=False):
+    """Tasks with one support, and noise of their own."""
+    rng = np.random.default_rng(seed)
+    z = np.zeros((len(sigmas), D))
+    z[:, rng.choice(D, nonzero, replace=False)] = rng.normal(size=(len(sigmas), nonzero))
+    phis = [operators.DCT(D, rows=np.sort(rng.choice(D, N, replace=False))) for _ in sigmas]
+    if one_phi:
+        phis = [phis[0]] * len(sigmas)
+    ys = [
+        phi.forward(row) + sigma * rng.normal(size=N)
+        for phi, row, sigma in zip(phis, z, sigmas, strict=True)
+    ]
+    return phis, ys, z
+
+
+@pytest.mark.parametrize(
+    ("method", "one_phi"), [("woodbury", True), ("woodbury", False), ("cofem", True)]
+)
+def test_every_task_has_noise_of_its_own(method, one_phi):
+    sigmas = [0.01, 0.1, 0.01]
+    for seed in range(2):
+        phis, ys, _ = joint_problem(sigmas, seed, one_phi=one_phi)
+        beta = cofem.fit(phis, ys, method=method, max_iter=2, tol=0).noise_precision
+        assert all(close(b, s**-2) for b, s in zip(beta, sigmas, strict=True))
+        assert beta[0] == beta[2]  # alike: they share their covariance
+
+
+def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
+    errors = []
+    for seed in range(4):
+        phis, ys, z = joint_problem([0.01, 0.1], seed, one_phi=True)
+        options = {"method": "woodbury", "max_iter": 50, "tol": 0}
+        joint = cofem.fit(phis, ys, **options)
+        given = cofem.fit(phis, ys, noise_precision=[1e4, 1e2], **options)
+        alone = [cofem.fit(p, y, **options) for p, y in zip(phis, ys, strict=True)]
+        means = zip(joint.mean, [a.mean for a in alone], given.mean, strict=True)
+        errors.append([[simulate.nrmse(m, z[i]) for m in of] for i, of in enumerate(means)])
+    joint, alone, given = np.median(errors, axis=0).T
+    assert (joint < alone).all()
+    assert (joint < 1.25 * given).all()
+
+
+def test_tasks_that_are_alike_share_one_noise_precision():
+    for seed in range(3):
+        phis, ys, _ = joint_problem([0.02] * 4, seed, one_phi=True)
+        beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+        assert len(set(beta)) == 1
+        assert close(beta[0], 2500.0)
+
+
+def test_a_strong_task_is_not_taken_for_a_noisy_one():
+    phis, ys, z = joint_problem([0.02, 0.02], 0, one_phi=True)
+    ys[1] = ys[1] + phis[1].forward(99 * z[1])
+    beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+    assert all(close(b, 2500.0) for b in beta)
+
+
+def test_a_task_of_nothing_but_zeros_goes_with_the_others():
+    phis, ys, _ = joint_problem([0.02] * 3, 0, one_phi=True)
+    ys[1] = 0 * ys[1]
+    beta = cofem.fit(phis, ys, method="em", max_iter=1, tol=0).noise_precision
+    assert np.all(np.isfinite(beta))
+    assert all(close(b, 2500.0) for b in beta)
+
+
+def test_weights_have_a_geometric_mean_of_one_and_hold_the_ratios():
+    weights = noise_weights([4.0, 300.0, 1.0], [100.0, 300.0, 100.0])
+    assert weights[0] / weights[1] == pytest.approx(25.0)
+    assert weights[2] / weights[0] == pytest.approx(4.0)
+    assert np.exp(np.average(np.log(weights), weights=[100, 300, 100])) == pytest.approx(1.0)
+    # Twenty data cannot tell a factor of 2.5; two thousand can.
+    assert noise_weights([20.0, 8.0], [20.0, 20.0]) == [1.0, 1.0]
+    assert noise_weights([2000.0, 800.0], [2000.0, 2000.0]) != [1.0, 1.0]
+    assert noise_weights([1.0], [5.0]) == [1.0]
+    assert noise_weights([0.0, 1.0], [5.0, 5.0]) == [1.0, 1.0]

@@ -5,9 +5,11 @@ import pytest
 from rival_cases import draw
 from sequential_cases import case, evidence, gammas, run, sparse_task
 
+import cofem
 from cofem import simulate
 from cofem.inference.model import Model, Task, Tie
 from cofem.inference.sequential import Learner, Sequential
+from cofem.inference.sequential_record import level_rounding
 from cofem.operators import Dense, from_functions
 
 
@@ -127,3 +129,23 @@ def test_a_very_high_noise_precision_keeps_the_state_sound():
     assert outcome.found.converged
     exact = evidence(phi, task.y, 1 / outcome.found.alpha, 1e10)
     assert outcome.reports[0].log_evidence == pytest.approx(exact, rel=1e-6)
+
+
+def test_the_recorded_evidence_never_falls_not_even_by_rounding():
+    fallen = []
+    for seed in range(12):
+        problem = simulate.gaussian(128, seed, sparsity=0.08)
+        post = cofem.fit(
+            problem.phi, problem.y, noise_precision=problem.noise_precision,
+            method=cofem.Sequential(moves_per_iteration=1), tol=1e-12, max_iter=500,
+        )  # fmt: skip
+        trace = post.history["log_evidence"]
+        assert trace[-1] == post.log_evidence
+        fallen.append(min(np.diff(trace)))
+    assert min(fallen) >= 0.0
+
+
+def test_a_fall_that_is_no_rounding_stays_to_be_seen():
+    trace = [-3.0, -1.0, -2.0, -2.0 + 1e-13]
+    level_rounding(trace, -2.0)
+    assert trace == [-3.0, -1.0, -2.0, -2.0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import numbers
 import os
 import warnings
@@ -12,15 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from cofem.calcium.arguments import levels_of, settings_of, traces_of
 from cofem.calcium.cell import MIN_FRAMES, Settings, fit_cell
-from cofem.calcium.indicators import indicator_named
-from cofem.calcium.measured import measured_kernel
 from cofem.calcium.result import Deconvolution
+from cofem.calcium.traces import white_noise
 
-METHODS = ("auto", "banded", "cofem")
-RESPONSES = ("log", "linear")
-# Noise of dF/F as a fraction is a few hundredths; above this it is in per cent, or raw.
-PLAUSIBLE_NOISE = 1.0
+# Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
+# median cell beyond one of these is in per cent, or raw.
+PLAUSIBLE_NOISE, PLAUSIBLE_PEAK = 0.5, 15.0
+# So many cells, spread over all, tell the unit.
+CELLS_LOOKED_AT = 50
 _OVER_FRAMES = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision")
 _PER_CELL = ("noise_std", "tau_d", "tau_r", "latency", "converged")
 
@@ -50,7 +50,9 @@ def deconvolve(
     Parameters
     ----------
     dff : array (n_frames,) or (n_cells, n_frames)
-        dF/F as a fraction (not per cent). NaN: the frame is missing.
+        dF/F as a fraction (not per cent). NaN: the frame is missing. Tensors are
+        welcome; the result is made of NumPy's arrays all the same, as the work is done on
+        the host.
     framerate : float
         Frames per second.
     tau_d : float, optional
@@ -101,19 +103,14 @@ def deconvolve(
     >>> bool(np.corrcoef(per_second(result.spikes)[0], per_second(spikes)[0])[0, 1] > 0.85)
     True
     """
-    traces = _traces(dff)
-    settings = _settings(
+    traces = traces_of(dff)
+    settings = settings_of(
         framerate, tau_d, tau_r, sn, baseline, indicator, threshold, method, kernel, response,
         window, max_iter, tol, seed,
     )  # fmt: skip
-    levels = _levels(baseline, traces)
+    levels = levels_of(baseline, traces)
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
-    if traces.shape[-1] < MIN_FRAMES:
-        raise ValueError(
-            f"dff has {traces.shape[-1]} frames; at least {MIN_FRAMES} are needed to tell "
-            "events from noise"
-        )
     rows = traces.reshape(-1, traces.shape[-1])
     dtype = traces.dtype if traces.dtype == np.float32 else np.float64
     over = {name: np.empty(rows.shape, dtype) for name in _OVER_FRAMES}
@@ -169,7 +166,7 @@ def _result(
     settings: Settings,
 ) -> Deconvolution:
     messages = {i: text for i, text in enumerate(cells["message"]) if text}
-    _warn(messages, cells, settings)
+    _warn(traces, messages, settings)
     single = traces.ndim == 1
     arrays: dict[str, Any] = {name: a[0] if single else a for name, a in over.items()}
     for name in _PER_CELL:
@@ -185,13 +182,12 @@ def _result(
     )
 
 
-def _warn(messages: dict[int, str], cells: dict[str, list[Any]], settings: Settings) -> None:
-    noise = np.array(cells["noise_std"], dtype=np.float64)
-    noise = noise[np.isfinite(noise) & (noise > 0)]
-    if len(noise) and settings.sn is None and np.median(noise) > PLAUSIBLE_NOISE:
+def _warn(traces: np.ndarray, messages: dict[int, str], settings: Settings) -> None:
+    doubt = _doubt_about_units(np.atleast_2d(traces), settings) if settings.sn is None else ""
+    if doubt:
         warnings.warn(
-            f"the noise of dff has a standard deviation of {np.median(noise):.3g}: dff must be a "
-            "fraction; divide per cent by 100, and raw fluorescence by its baseline first",
+            f"{doubt}: dff must be a fraction; divide per cent by 100, and raw fluorescence by "
+            "its baseline first (sn=, the standard deviation of the noise, silences this)",
             stacklevel=4,
         )
     if messages:
@@ -200,93 +196,17 @@ def _warn(messages: dict[int, str], cells: dict[str, list[Any]], settings: Setti
         warnings.warn(f"cells with problems: {first}{rest}; see .messages", stacklevel=4)
 
 
-# -- arguments -------------------------------------------------------------------------
-
-
-def _traces(dff: Any) -> np.ndarray:
-    if isinstance(dff, np.ma.MaskedArray):  # a masked frame is a missing one
-        dff = np.ma.filled(dff.astype(np.float64), np.nan)
-    given = np.asarray(dff)
-    if given.dtype.kind not in "biuf":
-        raise TypeError(f"dff must hold real numbers, got dtype {given.dtype}")
-    if given.ndim not in (1, 2) or 0 in given.shape:
-        raise ValueError(
-            f"dff must have shape (n_frames,) or (n_cells, n_frames), got {given.shape}"
-        )
-    if given.dtype.kind in "biu":
-        given = given.astype(np.float64)
-    if np.any(np.isinf(given)):
-        raise ValueError("dff contains infinite values (NaN marks a missing frame)")
-    return given
-
-
-def _levels(baseline: Any, traces: np.ndarray) -> np.ndarray | None:
-    """Return given baselines as rows; None if they are to be found."""
-    if baseline is None or isinstance(baseline, str):
-        if isinstance(baseline, str) and baseline != "maximin":
-            raise ValueError(f'baseline must be "maximin", None or an array, got {baseline!r}')
-        return None
-    given = np.asarray(baseline)
-    if given.dtype.kind not in "biuf" or given.shape != traces.shape:
-        raise ValueError(
-            f"baseline must be real and of dff's shape {traces.shape}, got {given.dtype} of "
-            f"shape {given.shape}"
-        )
-    if not np.all(np.isfinite(given) | np.isnan(traces)):
-        raise ValueError("baseline contains NaN or Inf at frames that are not missing")
-    return np.nan_to_num(given.astype(np.float64)).reshape(-1, traces.shape[-1])
-
-
-def _positive(name: str, value: Any, zero: bool = False) -> float:
-    kind = "zero or positive" if zero else "positive"
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a {kind} number, got {type(value).__name__}")
-    number = float(value)
-    if not math.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise ValueError(f"{name} must be {kind}, got {value!r}")
-    return number
-
-
-def _settings(
-    framerate: Any, tau_d: Any, tau_r: Any, sn: Any, baseline: Any, indicator: Any,
-    threshold: Any, method: Any, kernel: Any, response: Any, window: Any, max_iter: Any,
-    tol: Any, seed: Any,
-) -> Settings:  # fmt: skip
-    rate = _positive("framerate", framerate)
-    tau_d = None if tau_d is None else _positive("tau_d", tau_d)
-    tau_r = None if tau_r is None else _positive("tau_r", tau_r, zero=True)
-    if tau_d is not None and tau_r is not None and tau_r >= tau_d:
-        raise ValueError(f"tau_r ({tau_r:g} s) must be shorter than tau_d ({tau_d:g} s)")
-    if method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    if response not in RESPONSES:
-        raise ValueError(f"response must be one of {', '.join(RESPONSES)}, got {response!r}")
-    if threshold is not None and not 0 <= _positive("threshold", threshold, zero=True) <= 1:
-        raise ValueError(f"threshold must be a probability, got {threshold!r}")
-    if isinstance(max_iter, bool) or not isinstance(max_iter, numbers.Integral) or max_iter < 1:
-        raise ValueError(f"max_iter must be a whole number above 0, got {max_iter!r}")
-    if kernel is not None:
-        if tau_d is not None or tau_r is not None:
-            raise ValueError("give kernel or time constants, not both")
-        if method == "banded":
-            raise ValueError('method "banded" is for time constants; a kernel needs "cofem"')
-        kernel = measured_kernel(kernel, rate).response
-    cofem = method == "cofem"
-    if cofem and kernel is None and tau_d is None:
-        raise ValueError('method "cofem" needs tau_d or kernel: its evidence is not exact')
-    return Settings(
-        framerate=rate,
-        tau_d=tau_d,
-        tau_r=tau_r,
-        sn=None if sn is None else _positive("sn", sn),
-        maximin=baseline is not None,
-        window=_positive("window", window),
-        indicator=None if indicator is None else indicator_named(indicator),
-        kernel=kernel,
-        response=response,
-        threshold=None if threshold is None else float(threshold),
-        cofem=cofem,
-        max_iter=int(max_iter),
-        tol=_positive("tol", tol, zero=True),
-        seed=seed,
-    )
+def _doubt_about_units(rows: np.ndarray, settings: Settings) -> str:
+    """Say what makes it improbable that dF/F is a fraction; nothing, if nothing does."""
+    step = -(-len(rows) // CELLS_LOOKED_AT)
+    noise, peak = [], []
+    for row in np.asarray(rows[::step], dtype=np.float64):
+        seen = row[np.isfinite(row)]
+        if len(seen) >= MIN_FRAMES and np.ptp(seen) > 0:
+            noise.append(white_noise(row, settings.framerate))
+            peak.append(float(np.percentile(seen, 99.9) - np.median(seen)))
+    if noise and np.median(noise) > PLAUSIBLE_NOISE:
+        return f"the noise of dff has a standard deviation of {np.median(noise):.3g}"
+    if peak and np.median(peak) > PLAUSIBLE_PEAK:
+        return f"dff rises by {np.median(peak):.3g} above its median"
+    return ""

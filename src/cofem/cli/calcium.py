@@ -13,9 +13,10 @@ import numpy as np
 import typer
 
 from cofem.cli import report
+from cofem.cli.calcium_checks import check_options, check_outputs, refuse_to_overwrite
 from cofem.cli.errors import warnings_as_lines
-from cofem.cli.figure import check_figure, new_figure, save
-from cofem.files import atomic_write, check_writable, read_array
+from cofem.cli.figure import new_figure, save
+from cofem.files import atomic_write, read_array
 
 # Cells between two files of the journal, with which an interrupted run goes on.
 BATCH = 50
@@ -69,6 +70,10 @@ def calcium(
         Path | None,
         typer.Option(metavar="T.npy", help="True spike times of that cell in seconds."),
     ] = None,
+    overwrite: Annotated[
+        bool,
+        typer.Option("--overwrite", help="Replace a spks.npy that is not of this very output."),
+    ] = False,
     all_rois: Annotated[
         bool, typer.Option("--all-rois", help="All of suite2p's regions, not only cells.")
     ] = False,
@@ -88,10 +93,14 @@ def calcium(
     """
     began = time.perf_counter()
     spks = output.with_name("spks.npy")
-    check_outputs(source, output, spks, figure)
+    check_outputs(source, output, figure)
     dff, rate, rows = read_traces(source, framerate, all_rois)
     spike_times = None if truth is None else read_array(truth, "truth").astype(np.float64).ravel()
     options = {"indicator": indicator, "tau_d": tau_d, "tau_r": tau_r, "threshold": threshold}
+    check_options(dff, rate, options, cell)
+    # Last, for it is the user's to decide, and nothing else is wrong.
+    if not overwrite:
+        refuse_to_overwrite(output, spks)
     with warnings_as_lines():
         result = deconvolve_in_batches(dff, rate, options, jobs, output)
     result.save(output)
@@ -107,23 +116,6 @@ def calcium(
         report.show_json(facts)
     else:
         show(facts)
-
-
-def check_outputs(source: Path, output: Path, spks: Path, figure: Path | None) -> None:
-    """Refuse what cannot be written, before the work is done."""
-    if output.suffix.lower() != ".npz":
-        raise ValueError(f"output: {output} does not end in .npz")
-    check_writable(output, "output")
-    check_writable(spks, "output")
-    if spks.exists() and not output.exists():
-        raise ValueError(
-            f"output: {spks} is not from an earlier run with {output.name} and would be "
-            "overwritten; choose another folder"
-        )
-    if output.exists() and source.exists() and output.samefile(source):
-        raise ValueError(f"output: {output} would overwrite the input")
-    if figure is not None:
-        check_figure(figure)
 
 
 def read_traces(

@@ -45,6 +45,9 @@ class SparseFit:
     per_coordinate : float
         Numbers that one precision stands for: tasks, members of a group, and two for
         a complex one.
+    weights : tuple of float
+        How much larger than ``noise_precision`` that of each task is; residual and energy
+        are sums over the tasks with such weights. Their geometric mean is one.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class SparseFit:
     n_data: int
     coordinates: int
     per_coordinate: float
+    weights: tuple[float, ...] = (1.0,)
 
     @property
     def description_length(self) -> float:
@@ -97,8 +101,8 @@ def excess(fits: Sequence[SparseFit]) -> list[float]:
     return [(x - min(lengths)) / math.sqrt(f.n_data) for x, f in zip(lengths, fits, strict=True)]
 
 
-def average_noise_precision(fits: Sequence[SparseFit]) -> float:
-    """Average log β over the fits, those with a short description above all.
+def average_noise_precision(fits: Sequence[SparseFit], task: int = 0) -> float:
+    """Average log β of a task over the fits, those with a short description above all.
 
     Examples
     --------
@@ -108,7 +112,7 @@ def average_noise_precision(fits: Sequence[SparseFit]) -> float:
     81.0
     """
     weights = [math.exp(-x) for x in excess(fits)]
-    logs = [math.log(f.noise_precision) for f in fits]
+    logs = [math.log(f.noise_precision * f.weights[task]) for f in fits]
     total = math.fsum(w * x for w, x in zip(weights, logs, strict=True))
     return math.exp(total / math.fsum(weights))
 

@@ -21,10 +21,7 @@ branches' on a log scale, weighted by it. See ``docs/noise.md``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
@@ -35,8 +32,8 @@ from cofem.inference.description import (
     excess,
 )
 from cofem.inference.model import Model
-from cofem.inference.moments import EStep, Moments
-from cofem.inference.mstep import update_precision
+from cofem.inference.noise_levels import alike, merged, noise_weights
+from cofem.inference.noise_walker import EStepMaker, Walker, squared_rows
 
 # The climb, in decibels above the noise precision at which y is all noise: EM's own
 # step, kept between these, and the last β that is tried.
@@ -56,8 +53,6 @@ FORGOTTEN = 2.0
 # earlier: the largest of very unequal coefficients, found alone, make a plateau too.
 PLATEAU, PAST = 0.1, 4.0
 
-EStepMaker = Callable[[Model], Sequence[EStep]]
-
 
 @dataclass(frozen=True)
 class NoiseEstimate:
@@ -68,69 +63,11 @@ class NoiseEstimate:
     products: int
 
 
-class _Walker:
-    """EM whose β changes between iterations; α and the means are carried along.
-
-    Everything but a scale depends on α/β alone, so the E-steps are made once, at
-    ``unit``, and asked about α·unit/β.
-    """
-
-    def __init__(self, model: Model, esteps: Sequence[EStep], unit: float, alpha: Array) -> None:
-        self.model, self.esteps, self.unit, self.alpha = model, esteps, unit, alpha
-        self.means: list[Array] | None = None
-        self.iteration, self.products = 0, 0
-        self.residual, self.freedom = math.nan, math.nan
-
-    def fork(self) -> _Walker:
-        """Return a walker that goes on from here by itself; its products start at 0."""
-        other = _Walker(self.model, self.esteps, self.unit, self.alpha)
-        other.means, other.iteration = self.means, self.iteration
-        return other
-
-    def step(self, noise_precision: float, pruning: float = 0.0) -> None:
-        """Make one E- and one M-step at this β; pruning multiplies α by 1 + pruning."""
-        self.iteration += 1
-        scale = self.unit / noise_precision
-        self.last_alpha, self.last_moments = self.alpha, []
-        for i, estep in enumerate(self.esteps):
-            start = None if self.means is None else self.means[i]
-            found = estep.moments(scale * self.alpha, start, self.iteration, False)
-            assert found.variance is not None  # an M-step follows
-            self.last_moments.append(replace(found, variance=scale * found.variance))
-        moments = self.last_moments
-        self.means = [m.mean for m in moments]
-        self.alpha = (1 + pruning) * update_precision(self.model, moments)
-        self.residual = math.fsum(
-            _squared(f.y - f.operator.forward(m))
-            for f, m in zip(self.model.families, self.means, strict=True)
-        )
-        self.freedom = math.fsum(m.freedom for m in moments)
-        self.products += sum(m.products for m in moments) + len(self.model.tasks)
-
-    last_alpha: Array
-    last_moments: list[Moments]
-
-    def spread(self) -> float:
-        """Return log of arithmetic over geometric mean of the coefficients' power in y."""
-        alpha = backend.to_numpy(self.alpha).astype(np.float64)
-        last = backend.to_numpy(self.last_alpha).astype(np.float64)
-        share, norms = np.zeros_like(alpha), np.zeros_like(alpha)
-        for family, m in zip(self.model.families, self.last_moments, strict=True):
-            count = 1.0 if m.count is None else backend.to_numpy(m.count)
-            share += len(family.members) * (count - last * backend.to_numpy(m.variance))
-            if self.model.sparsifier is None:
-                norms += backend.to_numpy(family.operator.column_norms_squared(m.mean[0, ...]))
-        power = (norms if self.model.sparsifier is None else 1.0) / alpha
-        share = np.where(power > 0, np.maximum(share, 0.0), 0.0)
-        total = float(share.sum())
-        if total < 1e-6:
-            return 0.0
-        logs = np.log(np.where(power > 0, power, 1.0))
-        return float(np.log(share @ power / total) - share @ logs / total)
-
-
 def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> NoiseEstimate:
-    """Climb, branch, and return one noise precision for all tasks.
+    """Climb, branch, and return the noise precision of every task.
+
+    Joint tasks begin with one in common. What every branch leaves unexplained of each task
+    tells how they differ, and the climb goes on with that.
 
     Parameters
     ----------
@@ -141,36 +78,46 @@ def estimate_noise_precision(model: Model, make: EStepMaker, alpha: Array) -> No
     alpha : array (D,)
         Where EM starts.
     """
+    tasks = len(model.tasks)
     n_data = sum(t.operator.shape[0] for t in model.tasks)
-    energy = math.fsum(_squared(t.y) for t in model.tasks)
+    energies = [float(squared_rows(t.y)) for t in model.tasks]
+    energy = math.fsum(energies)
     if energy == 0.0:
-        return NoiseEstimate([1.0] * len(model.tasks), [], 0)  # y = 0 has no scale
+        return NoiseEstimate([1.0] * tasks, [], 0)  # y = 0 has no scale
     lowest = n_data / energy
-    model = model.with_noise([lowest] * len(model.tasks))
-    climber = _Walker(model, make(model), lowest, alpha)
-    branches = [_all_noise(model, energy, n_data)]
-    products, beta = 0, lowest
+    model = model.with_noise([lowest] * tasks)
+    climber = Walker(model, make(model), lowest, alpha)
+    branches = [_all_noise(model, energies, n_data)]
+    products, beta, left_at = 0, lowest, lowest
     for count in range(1, MAX_STEPS + 1):
         climber.step(beta)
-        if count >= FIRST_BRANCH and _branch_is_due(branches[-1], beta):
+        if count >= FIRST_BRANCH and _branch_is_due(branches[-1], left_at, beta):
             walker = climber.fork()
-            branches.append(_branch(walker, beta, branches[0], n_data))
+            branches.append(_branch(walker, beta, branches[0], energies, n_data))
             products += walker.products
-            if _past_the_noise(branches):
+            weights = _believed_weights(branches)
+            left_at = beta
+            if not alike(weights, climber.weights):
+                # Others come down; for nobody β jumps up, for it is the slow rise that anneals.
+                beta *= min(a / b for a, b in zip(climber.weights, weights, strict=True))
+                climber, left_at = climber.reweighted(weights, make), beta
+            elif _past_the_noise(branches):
                 break
         beta *= _ratio(_climb(climber, beta, n_data))
         if beta > lowest * _ratio(HIGHEST):
             break
-    found = average_noise_precision(branches)
-    return NoiseEstimate([found] * len(model.tasks), branches, products + climber.products)
+    found = merged([average_noise_precision(branches, task) for task in range(tasks)])
+    return NoiseEstimate(found, branches, products + climber.products)
 
 
-def _all_noise(model: Model, energy: float, n_data: int) -> SparseFit:
+def _all_noise(model: Model, energies: list[float], n_data: int) -> SparseFit:
     """Return the fit that has no coordinate at all."""
     reals = 2 if backend.is_complex(model.like) else 1
     groups = model.n_precisions if model.tie.labels is None else len(model.tie.sizes)
+    weights = noise_weights(energies, [float(t.operator.shape[0]) for t in model.tasks], reals)
+    energy = math.fsum(w * e for w, e in zip(weights, energies, strict=True))
     return SparseFit(
-        left_at=n_data / energy,
+        left_at=n_data / math.fsum(energies),
         noise_precision=n_data / energy,
         residual=energy,
         energy=energy,
@@ -180,44 +127,70 @@ def _all_noise(model: Model, energy: float, n_data: int) -> SparseFit:
         coordinates=groups,
         # With groups of several sizes, on average.
         per_coordinate=len(model.tasks) * reals * model.n_precisions / groups,
+        weights=tuple(weights),
     )
 
 
-def _branch_is_due(last: SparseFit, beta: float) -> bool:
+def _branch_is_due(last: SparseFit, left_at: float, beta: float) -> bool:
     far = last.noise_precision > FAR_BELOW * beta
-    return not far and _decibels(beta / last.left_at) >= BETWEEN_BRANCHES
+    return not far and _decibels(beta / left_at) >= BETWEEN_BRANCHES
 
 
-def _branch(walker: _Walker, beta: float, nothing: SparseFit, n_data: int) -> SparseFit:
+def _branch(
+    walker: Walker, beta: float, nothing: SparseFit, energies: list[float], n_data: int
+) -> SparseFit:
     """Prune, with β from the residual at every iteration, until β settles."""
     left_at, pruning, settled = beta, PRUNING / nothing.per_coordinate, 0
+    energy = math.fsum(w * e for w, e in zip(walker.weights, energies, strict=True))
     walker.alpha = (1 + pruning) * walker.alpha
     for _ in range(BRANCH_ITERATIONS):
         walker.step(beta, pruning)
         unused = n_data * (1 - _share_used(walker, n_data))
-        residual = max(walker.residual, 1e-20 * nothing.energy)
+        residual = max(walker.residual, 1e-20 * energy)
         move = _decibels(unused / residual / beta)
         beta *= _ratio(min(max(move, -BRANCH_STEP), BRANCH_STEP))
         settled = settled + 1 if abs(move) < SETTLED else 0
         if settled == 2:
             break
+    weights = _own_weights(walker, nothing.n_data // n_data)
+    own = math.fsum(map(math.prod, zip(weights, walker.residuals, strict=True)))
+    unit = residual / own if weights != walker.weights else 1.0
     return replace(
         nothing,
-        left_at=left_at,
-        noise_precision=beta,
+        left_at=unit * left_at,
+        noise_precision=unit * beta,
         residual=walker.residual,
+        energy=energy,
         freedom=walker.freedom * nothing.n_data / n_data,
         spread=walker.spread(),
+        weights=tuple(weights),
     )
 
 
-def _climb(walker: _Walker, beta: float, n_data: int) -> float:
+def _believed_weights(branches: list[SparseFit]) -> tuple[float, ...]:
+    """Return the last branch's weights, or the best one's where the last is overfitted."""
+    longer = excess(branches)
+    chosen = branches[-1] if longer[-1] <= FORGOTTEN else branches[longer.index(0.0)]
+    return chosen.weights
+
+
+def _own_weights(walker: Walker, reals: int) -> list[float]:
+    """Return how much cleaner than the others every task turned out to be."""
+    sizes = [t.operator.shape[0] for t in walker.model.tasks]
+    unused = [
+        n * (1 - min(max(k / n, 1e-6), LARGEST_SHARE))
+        for n, k in zip(sizes, walker.freedoms, strict=True)
+    ]
+    return noise_weights(walker.residuals, unused, reals)
+
+
+def _climb(walker: Walker, beta: float, n_data: int) -> float:
     """Return EM's step of β, N/β' = ‖y − Φμ‖² + Σ(1 − αΣ)/β, in decibels."""
     step = -_decibels(beta * walker.residual / n_data + _share_used(walker, n_data))
     return min(max(step, LEAST_STEP), LARGEST_STEP)
 
 
-def _share_used(walker: _Walker, n_data: int) -> float:
+def _share_used(walker: Walker, n_data: int) -> float:
     """Return the share of the data that the posterior uses up; it is an estimate."""
     return min(max(walker.freedom / n_data, 1e-6), LARGEST_SHARE)
 
@@ -239,8 +212,3 @@ def _decibels(ratio: float) -> float:
 
 def _ratio(decibels: float) -> float:
     return float(10 ** (decibels / 10))
-
-
-def _squared(x: Array) -> float:
-    xp = backend.namespace(x)
-    return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))

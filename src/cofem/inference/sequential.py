@@ -24,6 +24,7 @@ from cofem.inference.loop import Callback, LoopResult, Outcome
 from cofem.inference.model import Model
 from cofem.inference.moments import Report
 from cofem.inference.options import between, whole_number
+from cofem.inference.sequential_record import level_rounding
 from cofem.inference.sequential_state import Direction, FamilyState
 
 # 1/α of a coordinate that is not active, beside the 1/(β‖φ‖²) to which the data could
@@ -117,6 +118,7 @@ def run(
         if finished:
             break
     learner.refresh()
+    level_rounding(journal.history["log_evidence"], learner.log_evidence)
     journal.history["products"][-1] = learner.products
     message = journal.message()
     if journal.settled and made < moves:

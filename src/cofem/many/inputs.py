@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import numbers
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 
 from cofem import backend, fitting
-from cofem.operators import LinearOperator, as_operator, check_adjoint
+from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 
 NOT_FOR_MANY = ("callback", "progress", "checkpoint")
 # Rows of Y read at a time.
@@ -18,10 +19,13 @@ BLOCK = 256
 
 
 def operator_of(phi: Any) -> LinearOperator:
-    """Return phi as an operator, its adjoint tested."""
+    """Return phi as an operator on NumPy's arrays, its adjoint tested."""
     if isinstance(phi, (list, tuple)) and phi and isinstance(phi[0], LinearOperator):
         raise TypeError("phi must be one operator: fit_many fits every row of Y with the same")
     op = as_operator(phi)
+    matrix = getattr(op, "matrix", None)
+    if backend.is_array(matrix) and not backend.is_numpy(matrix):
+        op = Dense(on_host(matrix, "phi"))
     if not op.trusted:
         check_adjoint(op)
     return op
@@ -30,9 +34,7 @@ def operator_of(phi: Any) -> LinearOperator:
 def problems_of(Y: Any, op: LinearOperator) -> np.ndarray:
     """Return Y as a NumPy array (P, N); a memory-mapped one stays on the disk."""
     if backend.is_array(Y) and not backend.is_numpy(Y):
-        raise TypeError(
-            f"Y must be a NumPy array, got one of {backend.library(Y)}: rows travel to workers"
-        )
+        Y = on_host(Y, "Y")
     try:
         Y = np.asanyarray(Y)
     except ValueError:
@@ -50,6 +52,19 @@ def problems_of(Y: Any, op: LinearOperator) -> np.ndarray:
     return np.asarray(Y)
 
 
+def on_host(x: Any, name: str) -> np.ndarray:
+    """Return an array of another library as NumPy's; one on a device is refused.
+
+    Rows travel to worker processes, and results to files: both are the host's.
+    """
+    if "cpu" not in str(backend.device_of(x)).lower():
+        raise TypeError(
+            f"{name} is a {backend.library(x)} array on device {backend.device_of(x)}; fit_many "
+            "works in processes on the host: move it there, or call cofem.fit for every row"
+        )
+    return backend.to_numpy(x)
+
+
 def check_options(options: dict[str, Any]) -> None:
     """Refuse what :func:`cofem.fit` does not know, and what makes no sense for many fits."""
     known = [
@@ -62,6 +77,14 @@ def check_options(options: dict[str, Any]) -> None:
             raise TypeError(f"{name} is an option of single fits, not of fit_many")
         if name not in known:
             raise TypeError(f"fit_many has no option {name!r}; there are {', '.join(known)}")
+
+
+def check_jobs(n_jobs: Any) -> None:
+    """Refuse what is no number of processes."""
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
+        raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: 1 is one process, -1 all cores, None joblib's own")
 
 
 def noise_of(value: Any, problems: int) -> Any:

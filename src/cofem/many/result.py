@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,43 @@ import numpy as np
 from cofem import fitting
 from cofem.many.layout import CONVERGED, FAILED
 from cofem.many.stores import Store
+
+
+@dataclass(frozen=True, eq=False)
+class OneOfMany:
+    """What is left of one fit; the names are those of :class:`~cofem.Posterior`.
+
+    For draws and predictions make the posterior again, which learns nothing:
+    ``cofem.posterior(phi, Y[i], precision=one.precision, noise_precision=one.noise_precision)``.
+
+    Attributes
+    ----------
+    mean, variance : array (D,)
+        NaN if the fit failed.
+    precision : array (M,)
+    noise_precision, log_evidence : float
+    converged, failed : bool
+    message : str
+        How the fit ended, or why it failed.
+    """
+
+    mean: np.ndarray
+    variance: np.ndarray
+    precision: np.ndarray
+    noise_precision: float
+    log_evidence: float
+    converged: bool
+    failed: bool
+    message: str
+
+    @property
+    def std(self) -> np.ndarray:
+        """The square root of the variance."""
+        return np.asarray(np.sqrt(self.variance))
+
+    def __repr__(self) -> str:
+        state = "failed" if self.failed else "converged" if self.converged else "not converged"
+        return f"OneOfMany({len(self.mean)} unknowns; {state}: {self.message})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +75,10 @@ class ManyPosteriors:
     >>> many = cofem.fit_many(np.eye(3), np.eye(3), noise_precision=1e4)
     >>> len(many), many.mean.shape, many.failed
     (3, (3, 3), [])
+    >>> many[2].mean.round(2), many[-1].converged
+    (array([0., 0., 1.]), True)
+    >>> [one.failed for one in many]
+    [False, False, False]
     """
 
     mean: Any
@@ -54,6 +97,32 @@ class ManyPosteriors:
 
     def __len__(self) -> int:
         return len(self.message)
+
+    def __getitem__(self, index: Any) -> OneOfMany:
+        """Return what is left of one fit; a slice of an array takes several."""
+        try:
+            i = operator.index(index)
+        except TypeError:
+            raise TypeError(
+                f"the index of a problem is a whole number, got {index!r}; for several take "
+                "rows of an array, as many.mean[2:5]"
+            ) from None
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"there are {len(self)} problems, got the index {index}")
+        i %= len(self)
+        return OneOfMany(
+            mean=np.asarray(self.mean[i]),
+            variance=np.asarray(self.variance[i]),
+            precision=np.asarray(self.precision[i]),
+            noise_precision=float(self.noise_precision[i]),
+            log_evidence=float(self.log_evidence[i]),
+            converged=bool(self.converged[i]),
+            failed=any(i == which for which, _ in self.failed),
+            message=self.message[i],
+        )
+
+    def __iter__(self) -> Iterator[OneOfMany]:
+        return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
         problems, unknowns = self.mean.shape

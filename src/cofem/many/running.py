@@ -14,7 +14,14 @@ import joblib
 import numpy as np
 
 from cofem import fitting
-from cofem.many.inputs import check_options, fingerprint, noise_of, operator_of, problems_of
+from cofem.many.inputs import (
+    check_jobs,
+    check_options,
+    fingerprint,
+    noise_of,
+    operator_of,
+    problems_of,
+)
 from cofem.many.layout import FAILED, PENDING, Layout, Outcome
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
@@ -48,7 +55,8 @@ def fit_many(
     ----------
     phi : array, sparse array or operator (N, D)
     Y : array (P, N)
-        May be memory-mapped: rows are read as they are needed.
+        May be memory-mapped: rows are read as they are needed. Tensors on the host are
+        welcome, here and for phi; the results are NumPy's arrays all the same.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
     store : path, optional
@@ -76,9 +84,11 @@ def fit_many(
     ManyPosteriors(3 problems × 40 unknowns; 3 converged, 0 failed)
     >>> np.argmax(many.mean, axis=1)
     array([ 5, 17, 33])
+    >>> many[1].mean.shape, many[1].converged
+    ((40,), True)
     """
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0: 1 is one process, -1 all cores, None joblib's own")
+    if n_jobs is not None:
+        check_jobs(n_jobs)
     op = operator_of(phi)
     Y = problems_of(Y, op)
     check_options(fit_options)

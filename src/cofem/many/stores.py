@@ -7,7 +7,6 @@ they are there. So a run may be killed at any moment: what ``state`` calls done 
 from __future__ import annotations
 
 import json
-import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -107,6 +106,10 @@ class MemoryStore(Store):
         """Nothing to do."""
 
 
+# What the settings are until the arrays are there: whose folder it is.
+BEGUN = {"format": FORMAT, "begun": True}
+
+
 class _DiskStore(Store):
     """A folder that says what is in it, so that a run resumes only what it began."""
 
@@ -120,10 +123,15 @@ class _DiskStore(Store):
         if not path.exists() or not any(path.iterdir()):
             return
         settings = self._read_settings()
-        if settings is None and not self._only_ours():
-            raise FileExistsError(f"store: {path} holds other files; give a folder of its own")
-        if settings is None or not resume:  # a start that was cut off, or one not wanted
-            shutil.rmtree(path)
+        if settings is None:
+            if not self._is_bare():
+                raise FileExistsError(
+                    f"store: {path} holds other files, or none that fit_many is known to have "
+                    "written; give a folder of its own"
+                )
+            return
+        if settings.get("begun") or not resume:  # a start that was cut off, or one not wanted
+            self._clear()
             return
         _refuse_another(path, settings, fingerprint)
         self.layout = Layout(**settings["layout"])
@@ -142,7 +150,12 @@ class _DiskStore(Store):
     def _open(self) -> None: ...
 
     @abstractmethod
-    def _only_ours(self) -> bool: ...
+    def _is_bare(self) -> bool:
+        """Whether there is nothing but what a start leaves that was killed at once."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Remove our arrays, and nothing else: others may have put files beside them."""
 
 
 @final
@@ -150,15 +163,19 @@ class FolderStore(_DiskStore):
     """Memory-mapped .npy files, which NumPy opens without this library."""
 
     def create(self, layout: Layout) -> None:
-        """Make the files, and the settings last: without them the folder counts as empty."""
+        """Make the files, and only then the settings: without them nothing counts as done."""
         self.path.mkdir(exist_ok=True)
+        self._write_settings(BEGUN)
         self.layout = layout
         for name, (shape, dtype) in layout.arrays().items():
             file = self.path / f"{name}.npy"
             self.arrays[name] = np.lib.format.open_memmap(file, "w+", dtype, shape)
         self.flush()
+        self._write_settings(self._settings())
+
+    def _write_settings(self, settings: dict[str, Any]) -> None:
         with atomic_write(self.path / "settings.json", "w") as stream:
-            json.dump(self._settings(), stream, indent=1)
+            json.dump(settings, stream, indent=1)
 
     def flush(self) -> None:
         """Wait until the pages are on the disk."""
@@ -192,8 +209,13 @@ class FolderStore(_DiskStore):
             raise ValueError(f"store: {file} is damaged; give another folder") from None
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
-    def _only_ours(self) -> bool:
-        return all(_is_ours(file.name.removesuffix(".npy")) for file in self.path.iterdir())
+    def _is_bare(self) -> bool:
+        return all(file.name.startswith(".settings.json.") for file in self.path.iterdir())
+
+    def _clear(self) -> None:
+        self._write_settings(BEGUN)
+        for name in NAMES:
+            (self.path / f"{name}.npy").unlink(missing_ok=True)
 
 
 @final
@@ -201,13 +223,16 @@ class ZarrStore(_DiskStore):
     """A zarr group with one array per name, in chunks of a megabyte."""
 
     def create(self, layout: Layout) -> None:
-        """Make the arrays, and the group's attributes last."""
-        group = _zarr().open_group(self.path, mode="w")
+        """Make the arrays, and only then the group's attributes."""
+        group = _zarr().open_group(self.path, mode="a", attributes={"cofem": BEGUN})
+        group.attrs["cofem"] = BEGUN  # if the group was there
         self.layout = layout
         for name, (shape, dtype) in layout.arrays().items():
             row = max(1, dtype.itemsize * int(np.prod(shape[1:])))
             chunks = (min(shape[0], max(1, ZARR_CHUNK // row)), *shape[1:])
-            self.arrays[name] = group.create_array(name, shape=shape, dtype=dtype, chunks=chunks)
+            self.arrays[name] = group.create_array(
+                name, shape=shape, dtype=dtype, chunks=chunks, overwrite=True
+            )
         group.attrs["cofem"] = self._settings()
 
     def flush(self) -> None:
@@ -221,12 +246,21 @@ class ZarrStore(_DiskStore):
         file = self.path / "zarr.json"
         if not file.exists():
             return None
-        found = dict(_zarr().open_group(self.path, mode="r").attrs).get("cofem")
+        try:
+            found = dict(_zarr().open_group(self.path, mode="r").attrs).get("cofem")
+        except (ValueError, KeyError, OSError):  # no group: an array, or something else
+            return None
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
-    def _only_ours(self) -> bool:
-        names = (entry.name.removesuffix(".json") for entry in self.path.iterdir())
-        return all(name == "zarr" or _is_ours(name) for name in names)
+    def _is_bare(self) -> bool:
+        return not any(self.path.iterdir())
+
+    def _clear(self) -> None:
+        group = _zarr().open_group(self.path, mode="r+")
+        group.attrs["cofem"] = BEGUN
+        for name in NAMES:
+            if name in group:
+                del group[name]
 
 
 def open_store(store: Any, fingerprint: dict[str, Any], resume: bool) -> Store:
@@ -253,10 +287,6 @@ def _refuse_another(path: Path, settings: dict[str, Any], wanted: dict[str, Any]
                 f"store: {path} holds results for another {what}; resume=False starts again "
                 "and deletes them"
             )
-
-
-def _is_ours(name: str) -> bool:
-    return name in NAMES or name.startswith(".settings")
 
 
 def _zarr() -> Any:

@@ -88,6 +88,8 @@ class Selection:
 def _indices(chosen: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     n = math.prod(shape)
     array = backend.to_numpy(chosen) if backend.is_array(chosen) else np.asarray(chosen)
+    if array.size == 0:
+        raise ValueError(f"{name} selects nothing")
     if array.dtype == bool:
         if array.shape not in (shape, (n,)):
             raise ValueError(
@@ -98,7 +100,7 @@ def _indices(chosen: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         raise TypeError(f"{name} must be integers or a boolean mask, got dtype {array.dtype}")
     elif array.ndim != 1:
         raise ValueError(f"{name}: integer indices must be 1-D, got shape {array.shape}")
-    if array.size == 0:
+    if array.size == 0:  # a mask that is False everywhere
         raise ValueError(f"{name} selects nothing")
     if array.min() < -n or array.max() >= n:
         raise ValueError(f"{name} must lie between 0 and {n - 1}")

@@ -27,8 +27,13 @@ def by_parts(product: Callable[[Array], Array], x: Array, is_complex: bool) -> A
     return product(real) + 1j * product(imaginary)
 
 
-def accepted(out: Any, x: Array, length: int, call: str, is_complex: bool) -> Array:
-    """Return what a user's code returned, in the precision of ``x``, or refuse it."""
+def accepted(
+    out: Any, x: Array, length: int, call: str, is_complex: bool, source: str = ""
+) -> Array:
+    """Return what a user's code returned, in the precision of ``x``, or refuse it.
+
+    ``source`` is put behind a complaint about shapes: which function it was.
+    """
     if not backend.is_array(out):
         raise ValueError(f"{call} returned {type(out).__name__}, expected an array")
     if backend.library(out) != backend.library(x):
@@ -37,7 +42,10 @@ def accepted(out: Any, x: Array, length: int, call: str, is_complex: bool) -> Ar
         )
     expected = (*x.shape[:-1], length)
     if tuple(out.shape) != expected:
-        raise ValueError(f"{call} returned shape {tuple(out.shape)}, expected {expected}")
+        raise ValueError(
+            f"{call} returned shape {tuple(out.shape)}, expected {expected} for an array of shape "
+            f"{tuple(x.shape)}{source}"
+        )
     out = floating(out, f"what {call} returned")
     if backend.is_complex(out) and not is_complex:
         raise ValueError(

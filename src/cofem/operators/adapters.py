@@ -51,16 +51,32 @@ def as_operator(phi: Any, name: str = "phi") -> LinearOperator:
             raise TypeError(
                 f"{name} is a sparse torch tensor; pass a SciPy sparse array or {name}.to_dense()"
             )
+        if getattr(phi, "requires_grad", False):
+            phi = phi.detach()  # a posterior is no part of a graph
         return Dense(phi, name=name)
     if all(hasattr(phi, attribute) for attribute in ("shape", "matvec", "rmatvec")):
-        return Matvec(phi, name=name)
+        try:
+            return Matvec(phi, name=name)
+        except ValueError as error:  # of the user's own products, which know no name
+            if str(error).startswith(name):
+                raise
+            raise ValueError(f"{name}: {error}") from error
     if isinstance(phi, (list, tuple)) or hasattr(phi, "__array__"):
         try:
             table = np.asarray(phi)
         except ValueError:
             raise ValueError(f"{name} is not a rectangular table of numbers") from None
         return Dense(table, name=name)
-    raise TypeError(f"{name} must be {ACCEPTED}; got {type(phi).__name__}")
+    hint = ""
+    if isinstance(phi, type):
+        hint = f" itself rather than an instance, {phi.__name__}(…)"
+    elif callable(phi):
+        hint = "; two functions make an operator: from_functions(forward, adjoint, shape, dtype)"
+    raise TypeError(f"{name} must be {ACCEPTED}; got {_kind(phi)}{hint}")
+
+
+def _kind(x: Any) -> str:
+    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
 
 
 def from_functions(
@@ -102,6 +118,12 @@ def from_functions(
     return Functions(forward, adjoint, pair(shape, "shape"), dtype_is_complex(dtype), batched)
 
 
+def _source(function: Any) -> str:
+    """Return " (the function my_product)" where a function has a name."""
+    name = getattr(function, "__name__", "<lambda>")
+    return "" if name == "<lambda>" else f" (the function {name})"
+
+
 @final
 class Functions(LinearOperator):
     """An operator made of user functions; see :func:`from_functions`.
@@ -138,13 +160,14 @@ class Functions(LinearOperator):
     def _call(self, x: Array, call: str) -> Array:
         ahead = call == "forward"
         function = self._user_forward if ahead else self._user_adjoint
+        source = _source(function)
         length = self.shape[0] if ahead else self.shape[1]
         if self.batched or x.ndim == 1:
-            return accepted(function(x), x, length, call, self.is_complex)
+            return accepted(function(x), x, length, call, self.is_complex, source)
         xp = backend.namespace(x)
         rows = xp.reshape(x, (-1, x.shape[-1]))
         outputs = [
-            accepted(function(rows[i, :]), rows[i, :], length, call, self.is_complex)
+            accepted(function(rows[i, :]), rows[i, :], length, call, self.is_complex, source)
             for i in range(rows.shape[0])
         ]
         if not outputs:

@@ -1,0 +1,44 @@
+"""What ``cofem calcium`` refuses, before the work is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofem.cli.figure import check_figure
+from cofem.files import check_writable
+
+
+def check_outputs(source: Path, output: Path, figure: Path | None) -> None:
+    """Refuse what cannot be written, before the work is done."""
+    if output.suffix.lower() != ".npz":
+        raise ValueError(f"output: {output} does not end in .npz")
+    check_writable(output, "output")
+    check_writable(output.with_name("spks.npy"), "output")
+    if output.exists() and source.exists() and output.samefile(source):
+        raise ValueError(f"output: {output} would overwrite the input")
+    if figure is not None:
+        check_figure(figure)
+
+
+def check_options(
+    dff: np.ndarray, framerate: float, options: dict[str, Any], cell: int | None
+) -> None:
+    """Refuse what the deconvolution would refuse, and a cell that is not there."""
+    from cofem.calcium.arguments import settings_of, traces_of
+
+    settings_of(framerate, **options)
+    traces_of(dff)
+    if cell is not None and cell >= len(dff):
+        raise ValueError(f"--cell {cell}: there are {len(dff)} cells, from 0 to {len(dff) - 1}")
+
+
+def refuse_to_overwrite(output: Path, spks: Path) -> None:
+    """Refuse to replace the spikes of another run, or suite2p's own."""
+    if spks.exists() and not output.exists():
+        raise ValueError(
+            f"output: {spks} is not from an earlier run with {output.name} and would be "
+            "overwritten; choose another folder, or give --overwrite"
+        )

@@ -1,0 +1,77 @@
+"""Data and matrices that cannot be meant, told so in the user's words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators import Dense, LinearOperator, Sparse, check_adjoint
+
+
+def array_or_list(y: Any) -> Any:
+    """Return y as an array or a list; tables of other libraries become NumPy's arrays."""
+    if y is None or isinstance(y, (str, bytes, dict, set, frozenset)) or callable(y):
+        raise TypeError(f"y must be an array of numbers, got {type(y).__name__}")
+    if isinstance(y, Iterator):  # NumPy would make one object of it
+        raise TypeError(f"y must be an array of numbers, got a {type(y).__name__}; pass list(y)")
+    if isinstance(y, (list, tuple)) or (backend.is_array(y) and not isinstance(y, np.matrix)):
+        return y
+    if scipy.sparse.issparse(y):
+        raise TypeError("y is a SciPy sparse array; pass y.toarray()")
+    return np.asarray(y)  # pandas, np.matrix, range
+
+
+def refuse_columns(shape: tuple[int, int], op: LinearOperator) -> None:
+    """Refuse data with a task, or the only one, in every column."""
+    n_rows = op.shape[0]
+    if shape[1] == n_rows or shape[0] != n_rows:
+        return
+    if shape[1] == 1:
+        raise ValueError(f"y is a column of shape {shape}; pass y[:, 0] (or its first entries)")
+    raise ValueError(
+        f"y has shape {shape} and phi has {n_rows} rows: joint tasks are rows, so pass y.T (or a "
+        f"list of {shape[1]} vectors)"
+    )
+
+
+def refuse_unsquarable(y: Array, name: str) -> None:
+    """Refuse data whose squares, or one over them, leave the range of their type."""
+    xp = backend.namespace(y)
+    largest = float(xp.max(xp.abs(y)))
+    limits = xp.finfo(y.dtype)
+    low, high = math.sqrt(10 / float(limits.max)), math.sqrt(float(limits.max) / y.shape[0]) / 10
+    if largest != 0.0 and not low < largest < high:
+        raise ValueError(
+            f"{name} is {'large' if largest > 1 else 'small'}, {largest:.2g}, beyond what can be "
+            f"squared in {y.dtype}; change its units"
+        )
+
+
+def refuse_unsquarable_columns(op: Dense | Sparse, like: Array, name: str) -> None:
+    """Refuse a matrix the squares of whose columns overflow, or all vanish."""
+    xp = backend.namespace(like)
+    with np.errstate(over="ignore", under="ignore"):
+        largest = float(xp.max(op.column_norms_squared(like)))  # needed later, and kept
+    entries: Any = op.matrix.data if isinstance(op, Sparse) else op.matrix
+    vanished = largest == 0.0 and bool(backend.namespace(entries).any(entries != 0))
+    if not math.isfinite(largest) or vanished:
+        raise ValueError(
+            f"{name}: the squares of its columns are too {'small' if vanished else 'large'} for "
+            f"{like.dtype}; change its units"
+        )
+
+
+def check_products(op: LinearOperator, like: Array, name: str) -> None:
+    """Run the dot test; an error of the user's own code is told with the argument's name."""
+    try:
+        check_adjoint(op, like, name=name)
+    except ValueError as error:
+        if str(error).startswith(name):
+            raise
+        raise ValueError(f"{name}: {error}") from error

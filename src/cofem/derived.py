@@ -1,0 +1,136 @@
+"""What is derived from a posterior with the help of its operator: draws, maps, modes.
+
+Everything here is done task by task and put together in the shape of z: a posterior of
+joint tasks has an axis of tasks, also where there is only one.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.filtered_mode import filtered_mode
+from cofem.inference.model import Task
+from cofem.inference.options import whole_number
+from cofem.inference.rectified import rectified_quantile
+from cofem.inference.sampling import deviations, variance_of_map
+from cofem.operators import LinearOperator, as_operator, check_adjoint
+
+if TYPE_CHECKING:
+    from cofem.posterior import Posterior
+
+
+def tasks_of(post: Posterior, call: str) -> tuple[Task, ...]:
+    """Return the tasks, or say how to get them back."""
+    if not post.tasks:
+        raise ValueError(
+            f"{call} needs the operator, which a file does not hold: "
+            "load it with cofem.load(path, phi=phi)"
+        )
+    return post.tasks
+
+
+def gaussian_tasks(post: Posterior, call: str) -> tuple[Task, ...]:
+    """Return the tasks of a Gaussian posterior; of a rectified one, say what can be done."""
+    if post.nonnegative:
+        raise ValueError(
+            f"{call} needs a Gaussian posterior; this one is non-negative, and how its "
+            "coordinates vary together is not known. If they may count as independent, use "
+            "draws: mapped = linear_map.forward(post.sample(1000)) (or draws @ matrix.T), and "
+            "then mapped.mean(axis=0) and mapped.std(axis=0)"
+        )
+    return tasks_of(post, call)
+
+
+def draw(post: Posterior, n: Any, seed: Any) -> Array:
+    """Return n draws, (n, *shape of z)."""
+    n, seed = _checked_count(n), _checked_seed(seed)
+    mean = post.gaussian_mean
+    if post.nonnegative:
+        u = backend.Random(seed).uniform((n, *mean.shape), mean)
+        return rectified_quantile(mean, post.gaussian_variance, u)
+    draws = [
+        deviations(
+            task, post.precision, n, seed=seed, stream=i, like=mean, sparsifier=post.sparsifier
+        )
+        for i, task in enumerate(tasks_of(post, "sample"))
+    ]
+    moved = draws[0] if mean.ndim == 1 else backend.namespace(mean).stack(draws, axis=1)
+    return mean + moved
+
+
+def filtered_modes(post: Posterior, q: float) -> Array:
+    """Return the paper's estimate for z ≥ 0, in the shape of z."""
+    if not post.nonnegative:
+        raise ValueError("filtered_mode needs a fit with nonnegative=True")
+    joint = post.gaussian_mean.ndim == 2
+    rows = [
+        filtered_mode(
+            task.operator,
+            task.y,
+            precision=post.precision,
+            noise_precision=task.noise_precision,
+            mean=post.gaussian_mean[i, :] if joint else post.gaussian_mean,
+            variance=post.gaussian_variance[i, :] if joint else post.gaussian_variance,
+            q=q,
+        )
+        for i, task in enumerate(tasks_of(post, "filtered_mode"))
+    ]
+    return _shaped(post, rows)
+
+
+def checked_map(post: Posterior, given: Any, name: str, call: str) -> LinearOperator:
+    """Return a map of z as an operator of the right width whose adjoint is one."""
+    unknowns = gaussian_tasks(post, call)[0].operator.shape[1]
+    op = as_operator(given, name)
+    if op.shape[1] != unknowns:
+        raise ValueError(f"{name} must have {unknowns} columns, got shape {op.shape}")
+    if not op.trusted:
+        check_adjoint(op, post.gaussian_mean, name=name)
+    return op
+
+
+def map_variance(
+    post: Posterior, op: LinearOperator, n_samples: int, seed: int, noise: bool = False
+) -> Array:
+    """Return the variance of every entry of ``op`` z, (M,) or (L, M); with the noise if told."""
+    n_samples = whole_number("n_samples", n_samples, least=1)
+    found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance
+    rows = []
+    for task in post.tasks:
+        kind = (id(task.operator), task.noise_precision)
+        if kind not in found:
+            found[kind] = variance_of_map(
+                task, post.precision, op, like=post.gaussian_mean, n_samples=n_samples, seed=seed,
+                sparsifier=post.sparsifier,
+            )
+        rows.append(found[kind] + 1 / task.noise_precision if noise else found[kind])
+    return _shaped(post, rows)
+
+
+def _shaped(post: Posterior, rows: list[Array]) -> Array:
+    """Give the rows of the tasks an axis if z has one."""
+    mean = post.gaussian_mean
+    return backend.namespace(mean).stack(rows) if mean.ndim == 2 else rows[0]
+
+
+def _checked_count(n: Any) -> int:
+    try:
+        number = operator.index(n)
+    except TypeError:
+        raise TypeError(f"n must be a whole number, got {n!r}") from None
+    if number < 1:
+        raise ValueError(f"n must be at least 1, got {n}")
+    return number
+
+
+def _checked_seed(seed: Any) -> int:
+    if seed is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
+    return int(seed)
