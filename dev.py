@@ -4,6 +4,7 @@
     python3 dev.py demo [ARGUMENTS]   the demonstration: cofem demo ARGUMENTS
     python3 dev.py test [ARGUMENTS]   all tests: pytest ARGUMENTS
     python3 dev.py lint               ruff and mypy
+    python3 dev.py docs               the documentation, in site/; a warning is an error
 
 Needs nothing but Python 3.11 or newer with venv and pip. The environment is .venv
 beside this file; it is installed anew only when pyproject.toml has changed.
@@ -33,7 +34,7 @@ def main(arguments):
         return 0
     if command == "demo":
         python = environment(extras=())
-        return call(python, "-c", "from cofem.cli import main; main()", "demo", *rest)
+        return call(python, "-m", "cofem", "demo", *rest)
     if command == "test":
         python = environment(extras=("test", "lint"))
         # The matrices of the tests are small: BLAS threads would only wait for each other.
@@ -46,6 +47,12 @@ def main(arguments):
             call(python, "-m", "mypy", where=ROOT),
         ]
         return max(codes)
+    if command == "docs" and not rest:
+        # The tutorials run while the site is built: it needs what the tests need.
+        python = environment(extras=("test", "lint", "docs"))
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # see docs/dependencies.md
+        return call(python, "-m", "mkdocs", "build", "--strict", "--quiet", where=ROOT)
     return complain(f"unknown command {' '.join(arguments)!r}; see python3 dev.py --help")
 
 

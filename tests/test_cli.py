@@ -339,8 +339,11 @@ def test_interrupt_while_writing_leaves_nothing(problem, monkeypatch):
 # -- the real thing, in its own process --------------------------------------------------------
 
 
-def start(*arguments, before="pass", **environment):
-    code = f"import pathlib, cofem.cli; {before}; cofem.cli.main()"
+def start(*arguments, before="pass", module="cofem.cli", **environment):
+    return python(f"import pathlib, {module} as m; {before}; m.main()", *arguments, **environment)
+
+
+def python(code, *arguments, **environment):
     # The package under test, also where it is on a relative path and not installed.
     path = os.pathsep.join([str(Path(cofem.__file__).parents[1]), *sys.path[1:]])
     return subprocess.Popen(
@@ -389,3 +392,62 @@ def test_process_interrupted(tmp_path, monkeypatch):
     assert (process.returncode, out) == (130, "")
     assert err == "cofem: interrupted\n"
     assert written() == ["ready"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("after", [0.02, 0.3, 0.8])
+def test_process_interrupted_while_it_loads(tmp_path, monkeypatch, after):
+    monkeypatch.chdir(tmp_path)
+    ready = {"module": "cofem.__main__", "before": "pathlib.Path('ready').touch()"}
+    with start("demo", "--size", 2_000_000, **ready) as process:
+        deadline = time.monotonic() + 60
+        while not Path("ready").exists() and time.monotonic() < deadline:
+            time.sleep(0.005)
+        time.sleep(after)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "cofem: interrupted\n")
+
+
+def test_an_error_made_of_an_interrupt_is_one(monkeypatch, tmp_path):
+    def fit(*args, **kwargs):
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as cause:  # as modules in C++ do while they are loaded
+            raise ImportError("initialization failed") from cause
+
+    monkeypatch.setattr(cofem, "fit", fit)
+    result = run("demo", "--size", 100, "--figure", tmp_path / "f.png")
+    assert (result.exit_code, result.stderr) == (130, "cofem: interrupted\n")
+
+
+# -- what is loaded, and when --------------------------------------------------------------------
+
+HEAVY = {"numpy", "scipy", "numba", "matplotlib", "joblib", "rich", "typer", "torch", "sklearn"}
+
+
+def loaded(code):
+    with python(f"import sys; {code}; print(*{HEAVY} & set(sys.modules))") as process:
+        out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (0, "")
+    return set(out.split())
+
+
+def test_the_package_loads_nothing_before_it_is_used():
+    assert loaded("import cofem, cofem.__main__; dir(cofem)") == set()
+    assert "numpy" in loaded("import cofem; cofem.fit")
+
+
+def test_fits_and_commands_load_no_libraries_that_they_do_not_use():
+    assert not loaded("import cofem; cofem.fit") & {"matplotlib", "rich", "typer", "torch"}
+    assert not loaded("import cofem.cli") & {"matplotlib", "numba", "torch", "sklearn"}
+
+
+def test_posterior_is_the_function_whatever_was_imported_first():
+    with python(
+        "from cofem.posterior import Posterior; import cofem; print(cofem.posterior.__module__); "
+        "import cofem.storage; print(cofem.posterior is cofem.fitting.posterior, "
+        "cofem.Posterior is Posterior, 'fit' in dir(cofem), hasattr(cofem, 'nothing'))"
+    ) as process:
+        out, err = process.communicate(timeout=120)
+    assert (out, err) == ("cofem.fitting\nTrue True True False\n", "")

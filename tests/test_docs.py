@@ -4,6 +4,7 @@ import doctest
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import warnings
 from pathlib import Path
 
 import pytest
+
+import cofem
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -93,6 +96,9 @@ def absent(error):
 
 @pytest.mark.parametrize("path", list(cases()))
 def test_blocks_of_pages_run(path, tmp_path, monkeypatch, capsys):
+    # Programs that a page starts find the package too.
+    found = [str(Path(cofem.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, found)))
     monkeypatch.chdir(tmp_path)
     names, skipped, ran = {"__name__": "__main__"}, [], 0
     for heading, blocks in sections(path.read_text("utf-8")):
@@ -146,6 +152,15 @@ def test_links_between_pages_lead_somewhere(path):
             assert aim.exists() or aim.with_suffix(".py").exists(), target
 
 
+def test_roles_in_docstrings_become_links():
+    made = pages.on_page_content(
+        '<h2 id="cofem.fit">fit</h2><p>See :func:<code>fit</code> and '
+        ":class:<code>~cofem.inference.loop.IterationState</code>.</p>"
+    )
+    assert 'See <a href="#cofem.fit"><code>fit</code></a> and <autoref optional ' in made
+    assert 'identifier="cofem.inference.loop.IterationState"><code>IterationState</code>' in made
+
+
 @pytest.mark.slow
 def test_the_site_builds_strictly(tmp_path):
     pytest.importorskip("mkdocs")
@@ -157,9 +172,11 @@ def test_the_site_builds_strictly(tmp_path):
     for entry in nav_entries():
         built = (tmp_path / "site" / entry).with_suffix(".html").read_text("utf-8")
         assert "<h1" in built, entry
+        assert not re.search(r'<(script|link|img)[^>]*(src|href)="https?://', built), entry
     reference = "".join(
         path.read_text("utf-8") for path in (tmp_path / "site" / "reference").glob("*.html")
     )
+    assert not re.search(r":(class|func|meth|mod):<", reference)
     names = (name.rsplit(".", 1)[1] for name, _ in public_objects())
     assert [n for n in names if not re.search(rf'id="[\w.]*\.{n}"', reference)] == []
 

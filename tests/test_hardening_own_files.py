@@ -185,11 +185,12 @@ def test_solve_writes_only_beside_its_output(tmp_path):
     written = {line.split(" ", 1)[1] for line in done.stdout.splitlines() if "WRITE" in line}
     assert done.returncode == 0, done.stderr
     assert str(tmp_path / "out" / "p.npz") in written
-    # Compiled loops keep their machine code in a cache; nothing else may be touched. The
+    # Compiled loops keep their machine code in a cache; nothing else may be touched. A
     # folder itself stands for a file without a name, by which it is tried.
     strangers = [
         path for path in map(Path, written)
-        if tmp_path / "out" not in (path, path.parent) and path.parent.name != "__pycache__"
+        if tmp_path / "out" not in (path, path.parent)
+        and "__pycache__" not in (path.name, path.parent.name)
     ]  # fmt: skip
     assert strangers == []
     assert not list(tmp_path.rglob("escaped*"))

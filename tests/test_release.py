@@ -1,11 +1,16 @@
-"""Fits in threads beside each other, and the wheel in an empty environment."""
+"""Fits in threads beside each other, the version, and the wheel in an empty environment."""
 
 import concurrent.futures
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tarfile
+import tomllib
 import venv
+import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -69,17 +74,94 @@ def test_overlapping_fits_give_the_blas_its_threads_back():
         assert blas_threads() == before
 
 
+# -- the version -------------------------------------------------------------------------------
+
+
+def copy_of_the_source(where, *, whole=False):
+    """Copy what a build needs, without the history; the rest of the project if it is whole."""
+    skip = shutil.ignore_patterns(
+        ".git", ".venv", "site", "build", "dist", "__pycache__", ".*_cache", ".hypothesis"
+    )
+    if whole:
+        return Path(shutil.copytree(ROOT, where, ignore=skip))
+    shutil.copytree(ROOT / "src", where / "src", ignore=skip)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, where)
+    return where
+
+
+def git(where, *arguments):
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    subprocess.run(["git", *author, *arguments], cwd=where, check=True, capture_output=True)
+
+
+def hatch(where, *arguments):
+    # Neither another project's history nor a version from outside.
+    clean = {key: value for key, value in os.environ.items() if "PRETEND_VERSION" not in key}
+    clean["GIT_CEILING_DIRECTORIES"] = str(where.parent)
+    command = [sys.executable, "-m", "hatchling", *arguments]
+    done = subprocess.run(command, cwd=where, env=clean, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def fallback():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return project["tool"]["hatch"]["version"]["fallback-version"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_version_is_that_of_the_tag(tmp_path):
+    pytest.importorskip("hatch_vcs")
+    source = copy_of_the_source(tmp_path / "source")
+    git(source, "init", "-q")
+    git(source, "add", ".")
+    git(source, "commit", "-q", "-m", "first")
+    assert re.match(r"0\.1(\.0)?\.dev1\+g", hatch(source, "version")), "no tag yet"
+    git(source, "tag", "v9.9.9")
+    assert hatch(source, "version") == "9.9.9"
+
+    hatch(source, "build", "-d", tmp_path / "dist")  # sdist and wheel
+    with zipfile.ZipFile(tmp_path / "dist" / "cofem-9.9.9-py3-none-any.whl") as wheel:
+        assert "\nVersion: 9.9.9\n" in wheel.read("cofem-9.9.9.dist-info/METADATA").decode("utf-8")
+        assert "cofem = cofem.__main__:main" in wheel.read(
+            "cofem-9.9.9.dist-info/entry_points.txt"
+        ).decode("utf-8")
+    with tarfile.open(tmp_path / "dist" / "cofem-9.9.9.tar.gz") as sdist:
+        sdist.extractall(tmp_path, filter="data")
+    assert hatch(tmp_path / "cofem-9.9.9", "version") == "9.9.9", "an sdist has no tags"
+
+    (source / "README.md").write_text("another")
+    git(source, "commit", "-q", "-a", "-m", "second")
+    assert hatch(source, "version").startswith("9.9.10.dev1+g")
+
+
+def test_a_source_tree_without_a_history_has_a_version(tmp_path):
+    pytest.importorskip("hatch_vcs")
+    assert hatch(copy_of_the_source(tmp_path / "source"), "version") == fallback()
+
+
+def test_a_checkout_that_is_not_installed_has_no_version(monkeypatch):
+    def version(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert cofem._version() == "0+unknown"
+
+
+def test_changelog_citation_and_fallback_speak_of_one_version():
+    newest = re.search(r"^## \[([\d.]+)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)[1]
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)[1]
+    assert newest == cited == fallback().removesuffix(".dev0")
+
+
 # -- the wheel ---------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
 def test_wheel_and_sdist_install_into_an_empty_environment(tmp_path):
     pytest.importorskip("build")
-    source = tmp_path / "source"
-    shutil.copytree(
-        ROOT, source,
-        ignore=shutil.ignore_patterns(".git", ".venv", "site", "__pycache__", ".*_cache"),
-    )  # fmt: skip
+    source = copy_of_the_source(tmp_path / "source", whole=True)
     build = [sys.executable, "-m", "build", "--outdir", tmp_path / "dist", source]
     subprocess.run(build, check=True, capture_output=True)
     made = sorted(path.suffix for path in (tmp_path / "dist").iterdir())
@@ -93,9 +175,12 @@ def test_wheel_and_sdist_install_into_an_empty_environment(tmp_path):
     small = (
         "import numpy as np, cofem, pathlib; "
         "assert 'empty' in cofem.__file__, cofem.__file__; "
+        f"assert cofem.__version__ == '{fallback()}', cofem.__version__; "
         "post = cofem.fit(np.eye(5), np.arange(5.0), noise_precision=1e4); "
         "assert post.converged and pathlib.Path(cofem.__file__).with_name('py.typed').exists()"
     )
-    for command in ([scripts / "cofem", "demo", "--help"], [scripts / "python", "-c", small]):
+    demo = [scripts / "cofem", "demo", "--size", "2048", "--figure", "demo.png"]
+    for command in (demo, [scripts / "python", "-c", small]):
         done = subprocess.run(command, cwd=tmp_path, env=clean, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    assert (tmp_path / "demo.png").exists()

@@ -101,3 +101,38 @@ def test_an_operator_that_is_a_transform():
     # Weights that cannot be negative are a little positive, all 297 of them.
     assert model.intercept_ == pytest.approx(5, abs=0.15)
     assert model.n_features_in_ == 300
+
+
+NUMBERS = [0.0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["0", "1", "2", "3", "4", "5"],
+        np.array(["0", "1", "2", "3", "4", "5"], dtype=object),
+        np.array([0, 1, 2, 3, 4, "5"], dtype=object),
+        np.array([b"0", b"1", b"2", b"3", b"4", b"5"]),
+        np.arange(6).astype("datetime64[D]"),
+    ],
+    ids=["list", "objects", "one of them", "bytes", "dates"],
+)
+@pytest.mark.parametrize("name", ["X", "y", "sample_weight"])
+def test_text_is_refused_by_name_even_if_it_reads_as_numbers(name, words):
+    data = {"X": np.vander(NUMBERS, 3), "y": np.array(NUMBERS), "sample_weight": None}
+    data[name] = [[word, word] for word in words] if name == "X" else words
+    with pytest.raises(TypeError, match=f"^{name} must hold numbers, got"):
+        SparseBayesRegressor().fit(**data)
+
+
+def test_text_is_refused_with_an_operator_too():
+    with pytest.raises(TypeError, match=r"^y must hold numbers, got strings such as 'a'"):
+        SparseBayesRegressor().fit(Convolution(np.ones(2), n=3), ["a", "b", "c"])
+
+
+def test_objects_that_are_numbers_are_taken():
+    X, y, _ = problem(0)
+    model, other = SparseBayesRegressor(), SparseBayesRegressor()
+    np.testing.assert_array_equal(
+        model.fit(X, y).coef_, other.fit(X.astype(object), list(y.astype(object))).coef_
+    )

@@ -2,7 +2,7 @@
 
 A tutorial is a plain Python file. Its docstring is the title; cells that begin with
 ``# %% [markdown]`` are text, the others code (the format that notebook editors open).
-MkDocs calls ``on_files`` when the site is built; the tests call ``run``.
+MkDocs calls the functions ``on_…`` when the site is built; the tests call ``run``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 HERE = Path(__file__).parent
 RESULTS = HERE.parents[1] / "benchmarks" / "results"
 TEXT, CODE = "# %% [markdown]", "# %%"
+# A role of a docstring as Markdown shows it: :func:`fit`.
+ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([\w.]+)</code>")
 
 
 @dataclass
@@ -90,7 +93,8 @@ def page(path: Path) -> tuple[str, dict[str, bytes]]:
         if cell.kind == "text":
             parts.append(cell.source.strip())
             continue
-        parts.append(f"```python\n{cell.source.strip()}\n```")
+        shown = cell.source.replace("  # fmt: skip", "").strip()
+        parts.append(f"```python\n{shown}\n```")
         if cell.printed.strip():
             parts.append(f"```text\n{cell.printed.rstrip()}\n```")
         for figure in cell.figures:
@@ -119,3 +123,17 @@ def on_files(files: Any, config: Any) -> Any:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Point links to the results of the benchmarks, which lie outside, to their pages."""
     return markdown.replace("](../benchmarks/results/", "](results/")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Make the roles in docstrings links: to this page if it has the name, else to another."""
+
+    def link(found: re.Match[str]) -> str:
+        name = found[1]
+        shown = f"<code>{name.rsplit('.', 1)[-1] if '~' in found[0] else name}</code>"
+        here = re.search(rf'id="((?:[\w.]+\.)?{re.escape(name)})"', html)
+        if here:
+            return f'<a href="#{here[1]}">{shown}</a>'
+        return f'<autoref optional identifier="{name}">{shown}</autoref>'
+
+    return ROLE.sub(link, html)

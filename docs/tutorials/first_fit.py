@@ -64,7 +64,8 @@ with tempfile.TemporaryDirectory() as folder:
 print(np.array_equal(again.mean, post.mean), again.sample(3, seed=0).shape)
 
 # %% [markdown]
-# From files and without Python: `cofem solve phi.npy y.npy -o posterior.npz`.
+# From files and without Python: `cofem solve phi.npy y.npy -o posterior.npz`. Then `cofem report
+# posterior.npz` makes a page of it ([the command line](../command_line.md)).
 #
 # Next: [your own operator](your_operator.md), or [what the error bars do not
 # promise](uncertainty.md).

@@ -21,9 +21,10 @@ for noise_std in (0.01, 0.03, 0.1):
     )
 
 # %% [markdown]
-# The estimate comes from generalised cross-validation; [the page on noise](../noise.md) tells
-# how, what else was tried, and how often it is off. Maximising the evidence over β does not work
-# when N < D: it always finds that there is no noise.
+# Maximising the evidence over β does not work when N < D: it always finds that there is no
+# noise. So fits with more and more β are pruned on the way, and the one that describes the data
+# most shortly decides. [The page on noise](../noise.md) tells how, what else was tried, and how
+# often it is off.
 #
 # ## What a wrong β does
 #

@@ -8,16 +8,20 @@
 array([ 3, 50])
 """
 
-from typing import Any
+from __future__ import annotations
 
-from cofem import operators
-from cofem.fitting import ConvergenceWarning, fit, posterior
-from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
-from cofem.many import ManyPosteriors, fit_many
-from cofem.posterior import Posterior
-from cofem.storage import load
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from cofem import calcium, mri, operators, plot, simulate, theory
+    from cofem.fitting import ConvergenceWarning, fit, posterior
+    from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
+    from cofem.many import ManyPosteriors, fit_many
+    from cofem.posterior import Posterior
+    from cofem.storage import load
 
 __all__ = [
     "AMP",
@@ -42,14 +46,61 @@ __all__ = [
     "theory",
 ]
 
+__version__: str
 
-_LATE = ("calcium", "mri", "plot", "simulate", "sklearn", "theory")
+# Where every name lives. It is imported when it is first asked for: SciPy, numba and
+# matplotlib take a second, and `cofem --help` or Ctrl-C should not have to wait for them.
+_HOMES = {
+    "cofem.fitting": ("ConvergenceWarning", "fit", "posterior"),
+    "cofem.inference.methods": ("AMP", "EM", "VI", "Banded", "CoFEM", "Sequential", "Woodbury"),
+    "cofem.many": ("ManyPosteriors", "fit_many"),
+    "cofem.posterior": ("Posterior",),
+    "cofem.storage": ("load",),
+}
+_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = ("calcium", "many", "mri", "operators", "plot", "simulate", "sklearn", "theory")
 
 
 def __getattr__(name: str) -> Any:
-    """Import the parts that cost time (matplotlib) when they are first asked for."""
-    if name in _LATE:
-        import importlib
-
+    """Import what is asked for, and keep it."""
+    found: Any
+    if name in _MODULES:
         return importlib.import_module(f"cofem.{name}")
-    raise AttributeError(f"module 'cofem' has no attribute {name!r}")
+    if name == "__version__":
+        found = _version()
+    elif name in _HOME:
+        found = getattr(importlib.import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module 'cofem' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME, *_MODULES, "__version__"})
+
+
+def _version() -> str:
+    """Return the installed version, which comes from the tag; a bare checkout has none."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("cofem")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+class _Package(ModuleType):
+    """The package, whose ``posterior`` is the function.
+
+    Python binds every submodule to its package when it is imported, and there is a
+    submodule of that name: without this, what ``cofem.posterior`` means would depend on
+    what was imported before.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "posterior" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

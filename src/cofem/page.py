@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import math
 import platform
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, is_dataclass
@@ -26,7 +27,9 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2rem; }
 table { border-collapse: collapse; margin: .5rem 0; }
 th, td { text-align: left; padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd;
          vertical-align: top; }
+th { white-space: nowrap; }
 td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }
+.numbers th, .numbers td { text-align: right; }
 img { max-width: 100%; height: auto; }
 .warning { border-left: .3rem solid #D55E00; padding: .3rem .8rem; background: #fdf3ec; }
 """
@@ -103,7 +106,9 @@ def report(post: Any, source: str = "") -> str:
 
 def _facts(post: Any) -> dict[str, str]:
     shape = " × ".join(f"{n:,}" for n in post.gaussian_mean.shape)
-    noise = ", ".join(f"{b:.6g}" for b in np.atleast_1d(post.noise_precision)[:8])
+    betas = np.atleast_1d(post.noise_precision)
+    noise = ", ".join(f"{b:.4g} (σ = {b**-0.5:.3g})" for b in betas[:8].tolist())
+    noise += ", …" if len(betas) > 8 else ""
     products = post.history["products"][-1] if post.history["products"] else 0
     steps = sum(post.history["cg_steps"])
     inside = int(np.sum(backend.to_numpy(post.support())))
@@ -124,7 +129,11 @@ def _facts(post: Any) -> dict[str, str]:
 def _evidence(post: Any) -> str:
     if post.log_evidence != post.log_evidence:
         return "not known to this method"
-    return f"{post.log_evidence:.8g} ± {post.log_evidence_error:.2g}"
+    error = post.log_evidence_error
+    if not error > 0:  # exact
+        return f"{post.log_evidence:.8g}"
+    digits = max(0, 1 - math.floor(math.log10(error)))  # two of the error's
+    return f"{post.log_evidence:,.{digits}f} ± {error:.{digits}f}"
 
 
 def _settings(options: Any) -> dict[str, str]:
@@ -146,7 +155,8 @@ def _versions() -> dict[str, str]:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            continue
+            if name == "cofem":
+                found[name] = "a checkout, not installed"
     return found
 
 
@@ -171,11 +181,13 @@ def _history(history: Mapping[str, list[float]], most: int = 20) -> str:
         f"<tr>{''.join(f'<td>{_number(value)}</td>' for value in row)}</tr>"
         for row in rows[-most:]
     )
-    return f"{told}<table><tr>{head}</tr>{''.join(lines)}</table>"
+    return f"{told}<table class='numbers'><tr>{head}</tr>{''.join(lines)}</table>"
 
 
 def _number(value: float) -> str:
-    return "—" if value != value else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    if not math.isfinite(value):
+        return "—"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 
 def _picture(draw: Callable[[Any], Any], label: str, height: float = 4.2) -> str:

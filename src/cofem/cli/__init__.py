@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -11,7 +12,7 @@ import typer
 from cofem.cli.bench import bench
 from cofem.cli.calcium import calcium
 from cofem.cli.demo import demo
-from cofem.cli.errors import OneLineErrors
+from cofem.cli.errors import INTERRUPTED, INTERRUPTION, OneLineErrors
 from cofem.cli.mri import mri
 from cofem.cli.page import page
 from cofem.cli.paper import paper
@@ -64,5 +65,18 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a Φ must not stop a terminal without one
             stream.reconfigure(errors="replace")
-    app(prog_name="cofem")
-    raise SystemExit(0)  # not reached: the group always leaves by itself
+    code: int | str | None = 0
+    try:
+        app(prog_name="cofem")
+    except KeyboardInterrupt:  # while typer reads the commands
+        print(INTERRUPTION, file=sys.stderr)
+        code = INTERRUPTED
+    except SystemExit as leaving:
+        code = leaving.code
+    if code == INTERRUPTED:
+        # Everything is closed. If the interrupt went through a compiled module, Python
+        # would now end by the signal and not with the exit code.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(INTERRUPTED)
+    raise SystemExit(code)

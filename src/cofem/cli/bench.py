@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import scipy.fft
 import typer
 
-from cofem.backend import Device
 from cofem.cli import report
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from cofem.backend import Device
 
 SYSTEMS = 9  # the mean and eight probes
 PASSES = 12
@@ -84,6 +86,8 @@ def _versions() -> dict[str, str]:
 
 def _problem(size: int) -> tuple[Any, np.ndarray, np.ndarray]:
     """Return Φ, right-hand sides and the diagonal of A, on the host."""
+    import numpy as np
+
     from cofem.operators import DCT
 
     random = np.random.default_rng(0)
@@ -94,6 +98,8 @@ def _problem(size: int) -> tuple[Any, np.ndarray, np.ndarray]:
 
 def _measured(device: Device, size: int) -> Measured:
     """Time a step and its floor on one device."""
+    import scipy.fft
+
     from cofem import backend
 
     phi, rhs, alpha = _problem(size)

@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from cofem.cli import report
@@ -67,6 +66,8 @@ def demo(
 
 def measure(problem: Any, post: Any) -> dict[str, Any]:
     """Compare the posterior with the truth, and count the work."""
+    import numpy as np
+
     from cofem.simulate import nrmse
 
     low, high = post.interval(0.95)

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 USER_ERRORS = (ValueError, TypeError, OSError, MemoryError)
 
 BAD_INPUT, INTERRUPTED = 2, 130
+INTERRUPTION = "cofem: interrupted"
 
 
 class OneLineErrors(TyperGroup):
@@ -29,14 +30,17 @@ class OneLineErrors(TyperGroup):
             code = super().main(*args, **options)
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
-        except USER_ERRORS as error:
-            fail(_describe(error))
         except Exception as error:
-            if not hasattr(error, "format_message"):  # what every mistake in the arguments has
+            if _was_interrupted(error):
+                code = INTERRUPTED
+            elif isinstance(error, USER_ERRORS):
+                fail(_describe(error))
+            elif hasattr(error, "format_message"):  # what every mistake in the arguments has
+                fail(error.format_message())
+            else:
                 raise
-            fail(error.format_message())
         if code == INTERRUPTED:
-            print("cofem: interrupted", file=sys.stderr)
+            print(INTERRUPTION, file=sys.stderr)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -58,6 +62,15 @@ def warnings_as_lines() -> Iterator[None]:
         finally:
             for message in dict.fromkeys(str(warning.message) for warning in caught):
                 print(f"cofem: warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether a compiled module, while it was loaded, made this error of a Ctrl-C."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _describe(error: BaseException) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from matplotlib.backend_bases import FigureCanvasBase
-from matplotlib.figure import Figure
-
-from cofem.files import atomic_write, check_writable
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DOTS_PER_INCH = 150
 
@@ -21,6 +20,10 @@ def check_figure(path: str | os.PathLike[str]) -> str:
     >>> check_figure("picture.PNG")
     'png'
     """
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    from cofem.files import check_writable
+
     ending = Path(path).suffix.lower().removeprefix(".")
     known = FigureCanvasBase.get_supported_filetypes()
     if ending not in known:
@@ -31,6 +34,8 @@ def check_figure(path: str | os.PathLike[str]) -> str:
 
 def new_figure(height: float) -> Figure:
     """Return a figure that pyplot does not know of, as wide as a page."""
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(9, height), layout="constrained")
 
 
@@ -45,6 +50,8 @@ def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     ...     [file.name for file in Path(folder).iterdir()]
     ['empty.png']
     """
+    from cofem.files import atomic_write
+
     ending = check_figure(path)
     with atomic_write(path) as stream:
         figure.savefig(stream, format=ending, dpi=DOTS_PER_INCH)

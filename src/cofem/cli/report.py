@@ -8,15 +8,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from rich.console import Console
-from rich.table import Table
-
-from cofem import backend
-
 
 def show_table(title: str, rows: Mapping[str, str]) -> None:
     """Print a table of names and values on the output stream."""
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column("name", style="bold")
     table.add_column("value", justify="right", overflow="fold")
@@ -35,9 +32,14 @@ def plain(value: Any) -> Any:
 
     Examples
     --------
+    >>> import numpy as np
     >>> plain(np.float64(2.0)), plain(float("nan")), plain(np.arange(2))
     (2.0, None, [0, 1])
     """
+    import numpy as np
+
+    from cofem import backend
+
     if backend.is_array(value):
         value = backend.to_numpy(value)
     if isinstance(value, (np.ndarray, np.generic)):

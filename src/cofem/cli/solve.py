@@ -8,11 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from cofem import backend
 from cofem.cli import report
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import check_figure, new_figure, save
-from cofem.files import check_writable, read_array, read_matrix
 
 
 def solve(
@@ -84,6 +82,7 @@ def solve(
     says what to do about it.
     """
     import cofem
+    from cofem.files import read_array, read_matrix
 
     check_outputs(output, figure, inputs=(phi, y))
     matrix, measurements = read_matrix(phi, "phi"), read_array(y, "y")
@@ -113,6 +112,8 @@ def solve(
 
 def check_outputs(output: Path, figure: Path | None, inputs: tuple[Path, Path]) -> None:
     """Refuse what cannot be written, before the work is done."""
+    from cofem.files import check_writable
+
     if output.suffix.lower() != ".npz":
         raise ValueError(f"output: {output} does not end in .npz")
     check_writable(output, "output")
@@ -125,6 +126,8 @@ def check_outputs(output: Path, figure: Path | None, inputs: tuple[Path, Path]) 
 
 def summarise(post: Any) -> dict[str, Any]:
     """Collect what the table and the JSON object tell."""
+    from cofem import backend
+
     return {
         "method": post.method,
         "converged": bool(post.converged),

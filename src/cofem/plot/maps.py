@@ -63,7 +63,7 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
 def variance_map(
     post: Any, shape: tuple[int, int], ax: Any = None, *, quantity: str = "std", task: int = 0
 ) -> Any:
-    """Draw a posterior of an image: its standard deviation, mean, or log precision.
+    """Draw a posterior of an image: its standard deviation, variance or mean.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ if not hasattr(_validation, "validate_data"):
         'cofem.sklearn needs scikit-learn 1.6 or newer: pip install --upgrade "cofem[sklearn]"'
     )
 
-from cofem.sklearn.regressor import ConvergenceWarning, SparseBayesRegressor
+from cofem.sklearn.regressor import SparseBayesRegressor
+from cofem.sklearn.stopping import ConvergenceWarning
 
 __all__ = ["ConvergenceWarning", "SparseBayesRegressor"]

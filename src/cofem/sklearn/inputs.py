@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.utils.validation import check_array
 
 from cofem.operators import LinearOperator, as_operator, check_adjoint
@@ -23,6 +24,29 @@ def is_operator(X: Any) -> bool:
     return isinstance(X, LinearOperator) or products
 
 
+def refuse_text(values: Any, name: str) -> None:
+    """Refuse strings and dates, also those that could be read as numbers.
+
+    Examples
+    --------
+    >>> refuse_text([1, 2.5], "y")
+    >>> refuse_text(["1", "2"], "y")
+    Traceback (most recent call last):
+        ...
+    TypeError: y must hold numbers, got strings such as '1'
+    """
+    if scipy.sparse.issparse(values):  # these hold numbers only
+        return
+    array = np.asarray(values)
+    if array.dtype.kind in "OSUT":
+        word = next((v for v in array.flat if isinstance(v, (str, bytes))), None)
+        if word is not None:
+            shown = word if isinstance(word, bytes) else str(word)
+            raise TypeError(f"{name} must hold numbers, got strings such as {shown!r}")
+    if array.dtype.kind in "mMV":
+        raise TypeError(f"{name} must hold numbers, got an array of type {array.dtype}")
+
+
 def checked_operator(X: Any, y: Any) -> tuple[LinearOperator, np.ndarray]:
     """Return X as an operator that is real and has its adjoint, and y to go with it."""
     op = as_operator(X, "X")
@@ -30,6 +54,7 @@ def checked_operator(X: Any, y: Any) -> tuple[LinearOperator, np.ndarray]:
         raise ValueError("X: complex operators are not for this estimator; use cofem.fit")
     if not op.trusted:
         check_adjoint(op, name="X")
+    refuse_text(y, "y")
     y = check_array(y, ensure_2d=False, dtype=[np.float64, np.float32], input_name="y")
     if y.ndim > 2 or y.shape[0] != op.shape[0]:
         raise ValueError(
@@ -51,6 +76,7 @@ def weighted(
     n = X.shape[0]
     if sample_weight is None:
         return X, y, np.ones(n)
+    refuse_text(sample_weight, "sample_weight")
     weights = check_array(
         sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )

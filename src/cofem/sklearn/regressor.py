@@ -8,36 +8,24 @@ from typing import Any, final
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning as _LearnWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cofem import fitting
+from cofem.inference.methods import VI, Sequential
 from cofem.operators import as_operator
 from cofem.posterior import Posterior
 from cofem.sklearn.design import Design, rotate, standardise, with_all_samples
-from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, weighted
+from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import evidence_elsewhere, variance_of_rows
-from cofem.sklearn.stopping import Settled
+from cofem.sklearn.pruning import Pruning
+from cofem.sklearn.stopping import ConvergenceWarning, Settled
 
 # With more than twice as many samples as directions the noise has an unbiased estimate,
 # and EM's fixed point for it is well posed.
 TALL = 2.0
 # Refits until the noise precision settles to 1 %, and the cleanest data believed: 100 dB.
 REFITS, SETTLED, CLEANEST = 10, 0.01, 1e10
-
-
-class ConvergenceWarning(fitting.ConvergenceWarning, _LearnWarning):  # type: ignore[misc]
-    """A warning of both libraries, so that the filter of either catches it.
-
-    Examples
-    --------
-    >>> import cofem, sklearn.exceptions
-    >>> issubclass(ConvergenceWarning, cofem.ConvergenceWarning)
-    True
-    >>> issubclass(ConvergenceWarning, sklearn.exceptions.ConvergenceWarning)
-    True
-    """
 
 
 @final
@@ -52,12 +40,19 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         Whether there is an intercept. Its prior is flat.
     nonnegative : bool
         Weights ≥ 0, by a rectified Gaussian posterior. The intercept is free.
+    prune : bool
+        Whether a feature has to stand out from as many others as there are: with k relevant
+        features among D, by about √(2 log(D/k)) error bars. False: by one error bar, the
+        maximum of the evidence. Not used with ``nonnegative=True`` or the methods "vi" and
+        "sequential".
     method : str or method object
         As for :func:`cofem.fit`.
-    max_iter, tol : int, float
-        The most EM iterations, and when they stop: ‖Δw‖ ≤ tol (‖w‖ + σ) for features of
-        unit length, where σ is an error bar. (Relative to ‖w‖ alone they would not stop
-        where there is nothing but noise.) 0: exactly ``max_iter``.
+    max_iter : int
+        The most EM iterations.
+    tol : float
+        They stop when ‖Δw‖ ≤ tol (‖w‖ + σ) for features of unit length, where σ is an error
+        bar. (Relative to ‖w‖ alone they would not stop where there is nothing but noise.)
+        0: exactly ``max_iter``.
     random_state : int, RandomState or None
         Decides every random number.
 
@@ -77,9 +72,11 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         over the outputs, which share α.
     scores_ : array (n_iter_,)
         The log evidence after every iteration; NaN where the method does not compute it.
+        It falls while features are pruned.
     n_iter_ : int
         The EM iterations of the last fit.
     n_features_in_ : int
+        The number of features.
     feature_names_in_ : array of str
         Only if the columns of X have names.
 
@@ -109,6 +106,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         noise_precision: Any = None,
         fit_intercept: bool = True,
         nonnegative: bool = False,
+        prune: bool = True,
         method: Any = "auto",
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -117,6 +115,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         self.noise_precision = noise_precision
         self.fit_intercept = fit_intercept
         self.nonnegative = nonnegative
+        self.prune = prune
         self.method = method
         self.max_iter = max_iter
         self.tol = tol
@@ -138,7 +137,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         sample_weight : array (n_samples,), optional
             How often every sample counts.
         """
-        for name in ("fit_intercept", "nonnegative"):
+        for name in ("fit_intercept", "nonnegative", "prune"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
         X, y = self._checked_data(X, y)
@@ -197,6 +196,8 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
             self.n_features_in_ = X.shape[1]
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
             return X, y
+        refuse_text(X, "X")
+        refuse_text(y, "y")
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
             multi_output=True, y_numeric=True, ensure_min_samples=2,
@@ -208,8 +209,11 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
     def _with_noise(self, design: Design, beta: Any, **options: Any) -> Posterior:
         """Fit with β of every output, in the design's units, or None to have it searched."""
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        watch = None if beta is None else Settled(self.tol, beta)
         asked = {"method": self.method, "max_iter": self.max_iter, **options}
+        watch = None
+        if beta is not None:
+            pruning = self._pruning(design)
+            asked["coupling"], watch = pruning, Settled(self.tol, beta, pruning)
         with warnings.catch_warnings():
             # Told once, at the end, and only of the fit that counts.
             warnings.simplefilter("ignore", fitting.ConvergenceWarning)
@@ -220,6 +224,13 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         if watch is None or not post.message.startswith(("stopped by", "ran the")):
             return post  # something is wrong with the solves, and it says what
         return replace(post, converged=watch.settled, message=watch.verdict())
+
+    def _pruning(self, design: Design) -> Pruning | None:
+        """Return what prunes, where that is asked for and the method takes it."""
+        others = self.method in ("vi", "sequential") or isinstance(self.method, (VI, Sequential))
+        if not self.prune or self.nonnegative or others:
+            return None
+        return Pruning(design.inverse_scale > 0, len(design.y))
 
     def _with_noise_learned(self, design: Design) -> Posterior:
         most = CLEANEST * design.samples / np.where(design.power > 0, design.power, 1.0)
