@@ -87,9 +87,14 @@ def run(quick: bool) -> Result:
 
 def find_data() -> Path | None:
     """Return the atlas's file where it is there."""
+    return data_file(FILE)
+
+
+def data_file(name: str) -> Path | None:
+    """Return a file of the folder mri of the data where it is there."""
     root = os.environ.get("COFEM_DATA")
     folder = Path(root) if root else Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = folder / "mri" / FILE
+    path = folder / "mri" / name
     return path if path.is_file() else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from cofem import backend, derived
 from cofem.backend import Array
@@ -171,7 +171,7 @@ class Posterior:
                 rectified_quantile(self.gaussian_mean, self.gaussian_variance, p) for p in edges
             )
             return low, high
-        reach = float(norm.ppf((1 + level) / 2)) * self.std
+        reach = float(ndtri((1 + level) / 2)) * self.std
         return self.gaussian_mean - reach, self.gaussian_mean + reach
 
     def support(self, level: float = 0.95) -> Array:

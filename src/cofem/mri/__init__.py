@@ -1,7 +1,7 @@
 """Multi-contrast MRI: images with error bars from undersampled k-space, without a λ."""
 
 from cofem.mri.coils import coil_sensitivities
-from cofem.mri.image_model import ImageOptions
+from cofem.mri.image_options import ImageOptions
 from cofem.mri.metrics import nrmse
 from cofem.mri.phantom import phantom
 from cofem.mri.reconstruction import reconstruct

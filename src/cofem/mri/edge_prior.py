@@ -77,6 +77,9 @@ class EdgeLearner:
         self._edges, self._shrinkage, self._ties = edges, shrinkage, ties
         self._n_parts = n_parts
         self._smooth = Smoothing(edges.shape, coupling)
+        weight = self._smooth.column_norms_squared(np.empty(0))
+        self.neighbours = 1 / float(weight[0])
+        """How many equally weighted pixels the neighbourhood is worth."""
         n = edges.n_components
         self._rows, self._columns = np.triu_indices(n)
         position = np.zeros((n, n), dtype=np.int64)

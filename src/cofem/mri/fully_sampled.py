@@ -7,7 +7,7 @@ import numpy as np
 from cofem.backend import Random
 from cofem.mri.checks import KSpace
 from cofem.mri.encoding import make_encoding, mirrored
-from cofem.mri.image_model import HISTORY
+from cofem.mri.image_options import HISTORY
 from cofem.mri.result import Reconstruction
 
 MEDIAN_OF_POWER = np.log(2)  # the median of |ε|² for complex ε with E|ε|² = 1

@@ -20,78 +20,19 @@ from cofem.backend import Array, Random
 from cofem.mri.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import Encoding
+from cofem.mri.image_options import HISTORY, ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
 from cofem.mri.phase import (
-    LEAST_TURN,
-    PHASE_TURNS,
-    PHASE_WIDTH,
-    size_of_turn,
+    ENOUGH_SAMPLES,
+    FREE_ITERATIONS,
+    HELD_ITERATIONS,
+    held_small,
+    smoothed_phase,
     turned_back,
-    unit_phase,
 )
-from cofem.operators import Smoothing
+from cofem.mri.phase_field import Cosines, PhaseBlock, PhaseField
 
-HISTORY = ("iteration", "change", "noise_std", "cg_steps", "products", "seconds")
 LEARNING, REPORTING = 0, 1  # streams of random numbers
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """How the model ``image`` is learned.
-
-    Attributes
-    ----------
-    max_iter : int
-        The most EM iterations.
-    tol : float
-        Stop when the mean changes by less than this fraction.
-    coupling : float
-        Width of the neighbourhood that shares second moments, in pixels.
-    shrinkage : float
-        How far a pixel's covariance is drawn to a diagonal one.
-    n_draws : int
-        Posterior draws for each M-step.
-    mean_rtol : float
-        The mean's residual may be this fraction of the prior's pull on it.
-    draw_rtol : float
-        The draws' residual may be this fraction of their right-hand sides.
-    floor : float
-        The least standard deviation of a gradient, beside the noise's.
-    first_noise, least_noise : float
-        Where the noise starts, and the least that is learned, beside the images' level.
-    max_cg_steps : int
-        The most CG steps of a solve.
-    ties : str
-        What a pixel's covariance may be; see :class:`cofem.mri.edge_prior.EdgeLearner`.
-
-    Examples
-    --------
-    >>> ImageOptions(tol=1e-2).tol
-    0.01
-    """
-
-    max_iter: int = 60
-    tol: float = 1e-3
-    coupling: float = 0.7
-    shrinkage: float = 0.1
-    n_draws: int = 1
-    mean_rtol: float = 0.02
-    draw_rtol: float = 0.1
-    floor: float = 0.15
-    first_noise: float = 0.08
-    least_noise: float = 1.5e-3
-    max_cg_steps: int = 500
-    ties: str = "tensor"
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a callback sees after every iteration."""
-
-    iteration: int
-    max_iter: int
-    change: float
-    cg_steps: int
 
 
 @dataclass
@@ -103,6 +44,7 @@ class Learned:
     noise_std: Array
     history: dict[str, list[Any]]
     converged: bool = False
+    phase: PhaseBlock | None = None  # what the last mean was found with
 
 
 class ImageModel:
@@ -117,10 +59,18 @@ class ImageModel:
         ‖y‖² of every contrast.
     options : ImageOptions
     seed : int
+    centered : bool
+        The middle of the images is at index 0.
     """
 
     def __init__(
-        self, encoding: Encoding, projected: Array, power: Array, options: ImageOptions, seed: int
+        self,
+        encoding: Encoding,
+        projected: Array,
+        power: Array,
+        options: ImageOptions,
+        seed: int,
+        centered: bool = True,
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
@@ -134,7 +84,10 @@ class ImageModel:
         self._samples = backend.from_numpy(samples, projected)
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
-        self._phase_smoother = Smoothing(encoding.shape, PHASE_WIDTH)
+        self._field: PhaseField | None = None
+        if encoding.n_parts == 2 and samples.max() < ENOUGH_SAMPLES * self.edges.size:
+            waves = Cosines(encoding.shape, centered)
+            self._field = PhaseField(waves, projected.shape[0] // 2, self._image)
 
     def learn(
         self,
@@ -148,39 +101,53 @@ class ImageModel:
         """
         began, options = time.perf_counter(), self.options
         state = self._first_state(noise_std)
-        turns = settled_at = 0
+        field = self._field
+        free = 0 if field is None else FREE_ITERATIONS
         for iteration in range(options.max_iter):
-            noise = state.noise_std
-            matrix = self.precision(state.prior, noise)
-            mean, draws, steps = self._estep(matrix, state.mean, iteration)
-            change = _relative_change(mean, state.mean)
-            state.mean, next_noise = mean, self._next_noise(noise_std, noise, mean, draws)
+            if field is not None and iteration == free:
+                state = self._restarted(state, noise_std)
+            noise, phase = state.noise_std, None
+            if field is not None and iteration >= free:
+                phase = field.block(state.mean)
+            matrix = self.precision(state.prior, noise, phase=phase)
+            rows, steps = self._estep(matrix, state.mean, iteration)
+            images, state.phase = matrix.turned(rows), phase
+            change = _relative_change(images[0, ...], state.mean)
+            state.mean = images[0, ...]
+            next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
             self._record(state, iteration, change, noise, steps, time.perf_counter() - began)
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
-            state.converged = _is_steady(noise, next_noise) and _has_settled(
-                state.history["change"][settled_at:], options.tol
+            state.converged = (
+                iteration >= free
+                and _is_steady(noise, next_noise)
+                and _has_settled(state.history["change"][free:], options.tol)
             )
-            if iteration + 1 == options.max_iter:
+            if state.converged or iteration + 1 == options.max_iter:
                 break
-            if state.converged:
-                if turns == PHASE_TURNS or self.encoding.n_parts == 1:
-                    break
-                turn = unit_phase(self._phase_smoother.forward(state.mean))
-                if size_of_turn(turn, state.mean) < LEAST_TURN:
-                    break
-                turns, settled_at = turns + 1, iteration + 1
-                draws = self._turn(turn, state, draws)
+            draws = matrix.images(rows)[1:, ...]
+            if field is not None and phase is not None:
+                self._turn(field.moved(phase, matrix.coefficients(rows)), state)
             state.noise_std = next_noise
-            state.prior = self._learner.learn(state.mean, draws, self._floor(next_noise))
+            held = free <= iteration < free + HELD_ITERATIONS
+            state.prior = self._learned(state.mean, draws, self._floor(next_noise), held)
         return state
 
+    @property
+    def neighbours(self) -> float:
+        """How many pixels a pixel's covariance is learned from."""
+        return self._learner.neighbours
+
     def precision(
-        self, prior: EdgePrior, noise_std: Array, strength: float = 1.0
+        self,
+        prior: EdgePrior,
+        noise_std: Array,
+        strength: float = 1.0,
+        phase: PhaseBlock | None = None,
     ) -> ImagePrecision:
         """Return Q, with the prior's part multiplied by ``strength``."""
         factor = 2 / self.encoding.by_image(noise_std)[:, None] ** 2
-        return ImagePrecision(self.encoding, self.edges, prior, factor, strength)
+        return ImagePrecision(self.encoding, self.edges, prior, factor, strength, phase=phase)
 
     def draws(
         self, matrix: ImagePrecision, number: int, seed: int, block: int, rtol: float
@@ -194,8 +161,19 @@ class ImageModel:
 
     # -- the parts of an iteration -------------------------------------------------------
 
-    def _turn(self, turn: Array, state: Learned, draws: Array) -> Array:
-        """Turn complex images until their smooth phase is zero; return the turned draws.
+    def _restarted(self, state: Learned, noise_std: Array | None) -> Learned:
+        """Turn away the phase of what was found so far, and begin again with what is left.
+
+        The first iterations are there for the phase: the fully sampled centre does not know
+        it well enough, and what was learned of the edges with a wrong one is in the way.
+        """
+        self._turn(smoothed_phase(state.mean, self.encoding.shape), state)
+        again = self._first_state(noise_std)
+        again.history = state.history
+        return again
+
+    def _turn(self, turn: Array, state: Learned) -> None:
+        """Divide the images by ``turn`` (L, P), and have the encoding multiply by it.
 
         The model stays the same, for any phase is allowed. But a phase that varies makes
         gradients everywhere, and without it the imaginary parts are nearly zero, which the
@@ -206,7 +184,11 @@ class ImageModel:
         self._projected = turned_back(self._projected[None, ...], turn)[0, ...]
         self._image = turned_back(self._image[None, ...], turn)[0, ...]
         state.mean = turned_back(state.mean[None, ...], turn)[0, ...]
-        return turned_back(draws, turn)
+
+    def _learned(self, mean: Array, draws: Array, floor: Array, held: bool) -> EdgePrior:
+        if held and self._field is not None:
+            mean, draws = held_small(mean[None, ...])[0, ...], held_small(draws)
+        return self._learner.learn(mean, draws, floor)
 
     def _floor(self, noise_std: Array) -> Array:
         return (self.options.floor * self.encoding.by_image(noise_std)) ** 2
@@ -223,17 +205,20 @@ class ImageModel:
         level = xp.mean(backend.abs_squared(g), axis=(0, 1))
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
         none = self._image[None, ...][:0, ...]
-        prior = self._learner.learn(self._image, none, level)
+        if self._field is not None:
+            level = held_small(level[None, :, None] ** 0.5)[0, :, 0] ** 2
+        prior = self._learned(self._image, none, level, held=True)
         return Learned(self._image, prior, noise, {name: [] for name in HISTORY})
 
     def _estep(
         self, matrix: ImagePrecision, mean: Array, iteration: int
-    ) -> tuple[Array, Array, int]:
+    ) -> tuple[Array, int]:
+        """Return the mean and the draws as rows, (1 + S, …), and the CG steps."""
         xp, options = backend.namespace(mean), self.options
         random = Random(self.seed, LEARNING, iteration)
         pushes = matrix.pushes(random, options.n_draws, self._image)
-        data = xp.reshape(matrix.factor * self._image, (1, -1))
-        row = xp.reshape(mean, (1, -1))
+        data = matrix.pulled((matrix.factor * self._image)[None, ...])
+        row = matrix.row_of(mean)
         # At high noise precision Φᴴy/σ² is so large that a residual which is small beside
         # it can be all there is where nothing was measured: the prior's pull is the scale.
         pull, size = matrix.size(matrix.prior_force(row)), matrix.size(data)
@@ -245,8 +230,7 @@ class ImageModel:
             options.max_cg_steps,
         )
         self.products += 2 * found.rows * len(self._samples)
-        images = matrix.images(found.x)
-        return images[0, ...], images[1:, ...], int(np.max(found.steps))
+        return found.x, int(np.max(found.steps))
 
     def _next_noise(
         self, given: Array | None, noise: Array, mean: Array, draws: Array

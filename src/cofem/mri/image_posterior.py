@@ -12,7 +12,8 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.mri.checks import KSpace
 from cofem.mri.encoding import Encoding, make_encoding
-from cofem.mri.image_model import ImageModel, ImageOptions, Learned, Progress
+from cofem.mri.image_model import ImageModel, Learned
+from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
 from cofem.mri.phase import smooth_phase
 from cofem.mri.result import Reconstruction
@@ -20,6 +21,7 @@ from cofem.operators import Smoothing
 
 BLOCK = 8  # draws that are solved together
 REPORT_RTOL = 0.02
+LEAST_CERTAINTY = 0.25  # for neighbourhoods of hardly more than the pixel itself
 
 
 def reconstruct_image(
@@ -51,7 +53,7 @@ def reconstruct_image(
     sizes = xp.reshape(level, (-1, *[1] * (kspace.ndim - 1)))
     power = xp.sum(backend.abs_squared(kspace / sizes), axis=tuple(range(1, kspace.ndim)))
     projected = projected / encoding.by_image(level)[:, None]
-    model = ImageModel(encoding, projected, power, options, seed)
+    model = ImageModel(encoding, projected, power, options, seed, data.centered)
     given = None
     if noise_std is not None:
         given = xp.astype(_moved(noise_std, data.like) / level, xp.float32)
@@ -74,22 +76,18 @@ def _report(
     n_samples: int,
     seed: int,
 ) -> Reconstruction:
-    # The M-step counts every row of R, which learns the better image; but R has more rows
-    # than the image has directions, so the prior it leaves is too narrow by their ratio.
-    # The prior's normaliser counts directions: one for each axis's worth of rows.
-    strength = 1.0 / model.edges.n_axes
-    matrix = model.precision(learned.prior, learned.noise_std, strength)
+    strength = _reported_strength(model)
+    matrix = model.precision(learned.prior, learned.noise_std, strength, learned.phase)
 
-    def images(rows: Array) -> np.ndarray:
+    def in_units(rows: Array) -> np.ndarray:
         x = backend.to_numpy(rows).astype(np.float64)
-        x = x.reshape(-1, model.edges.n_images, model.edges.size)
         return data.restored(model.encoding.assembled(x) * units * phases)
 
     def sampler(number: int, stream: int) -> Array:
-        parts = [
-            images(model.draws(matrix, min(BLOCK, number - first), stream, i, REPORT_RTOL)[0])
-            for i, first in enumerate(range(0, number, BLOCK))
-        ]
+        parts = []
+        for i, first in enumerate(range(0, number, BLOCK)):
+            rows, _ = model.draws(matrix, min(BLOCK, number - first), stream, i, REPORT_RTOL)
+            parts.append(in_units(matrix.turned(rows)))
         return data.handed_back(np.concatenate(parts))
 
     variance = _variance(model, matrix, n_samples, seed) * units**2
@@ -97,7 +95,7 @@ def _report(
     history["noise_std"] = [value * units[:, 0] for value in history["noise_std"]]
     spread = backend.to_numpy(learned.prior.spread).astype(float) * np.mean(units**2)
     return Reconstruction(
-        image=data.handed_back(images(learned.mean)[0]),
+        image=data.handed_back(in_units(learned.mean[None, ...])[0]),
         std=data.handed_back(data.restored(np.sqrt(variance))),
         precision=data.handed_back(data.restored(1 / spread)),
         noise_std=np.asarray(history["noise_std"][-1]),
@@ -106,6 +104,20 @@ def _report(
         model="image",
         _sampler=sampler,
     )
+
+
+def _reported_strength(model: ImageModel) -> float:
+    """Return what the learned prior is to be multiplied by where error bars are wanted.
+
+    The M-step counts every row of R, which learns the better image; but R has more rows than
+    the image has directions, so the prior it leaves is too narrow by their ratio: the prior's
+    normaliser counts directions, one for each axis's worth of rows. And a covariance that is
+    estimated from ν neighbours is uncertain itself: a Gaussian of unknown covariance is a
+    Student t of ν degrees of freedom, whose covariance is larger by ν/(ν − 2).
+    """
+    degrees = model.neighbours
+    known = max(1 - 2 / degrees, LEAST_CERTAINTY)
+    return known / model.edges.n_axes
 
 
 def _variance(
@@ -122,9 +134,9 @@ def _variance(
     for index, first in enumerate(range(0, n_samples, BLOCK)):
         number = min(BLOCK, n_samples - first)
         x, pushes = model.draws(matrix, number, seed, index, REPORT_RTOL)
-        given_others = x - pushes / matrix.preconditioner
+        given_others = matrix.turned(x) - matrix.images(pushes / matrix.preconditioner)
         total = total + xp.sum(backend.abs_squared(given_others), axis=0)
-    variance = 1 / matrix.preconditioner + total / n_samples
+    variance = matrix.images(1 / matrix.preconditioner[None, :])[0, ...] + total / n_samples
     rows = xp.reshape(variance, (model.encoding.n_parts, -1, model.edges.size))
     smooth = Smoothing(model.edges.shape, 0.7).forward(xp.sum(rows, axis=0))
     return backend.to_numpy(smooth).astype(float)

@@ -15,6 +15,7 @@ from cofem.linalg import CGResult, solve
 from cofem.mri.edge_prior import EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import Encoding
+from cofem.mri.phase_field import PhaseBlock
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class ImagePrecision:
     factor: Array
     strength: float = 1.0
     scale: float = 1.0
+    phase: PhaseBlock | None = None
 
     splits_rows = True
 
@@ -57,7 +59,11 @@ class ImagePrecision:
         """The diagonal of Q, (I·P,)."""
         xp = backend.namespace(self.factor)
         data = self.factor * xp.astype(self.encoding.diagonal(), self.factor.dtype)
-        return xp.reshape(data + self.edges.diagonal(self.tensor), (-1,))
+        diagonal = xp.reshape(data + self.edges.diagonal(self.tensor), (-1,))
+        if self.phase is None:
+            return diagonal
+        half = data.shape[0] // 2
+        return xp.concat([diagonal, self.phase.diagonal(data[:half, :])])
 
     @cached_property
     def diagonal(self) -> Array:
@@ -68,8 +74,12 @@ class ImagePrecision:
         """Q x for every row."""
         xp = backend.namespace(rows)
         x = self.images(rows)
-        out = self.edges.add_prior(x, self._packed, self.encoding.gram(x, self.factor))
-        return xp.reshape(out, rows.shape)
+        data = self.encoding.gram(self.turned(rows), self.factor)
+        more = None if self.phase is None else self.phase.adjoint(data[:, self._half :, :])
+        out = xp.reshape(self.edges.add_prior(x, self._packed, data), (rows.shape[0], -1))
+        if more is None:
+            return out
+        return xp.concat([out, more + rows[:, self._pixels :]], axis=1)
 
     product = bulk
 
@@ -77,16 +87,63 @@ class ImagePrecision:
         """Return itself: the scale is one."""
         return self
 
-    def images(self, rows: Array) -> Array:
-        """Return rows (S, I·P) as (S, I, P)."""
-        shape = (rows.shape[0], self.edges.n_images, self.edges.size)
-        return backend.namespace(rows).reshape(rows, shape)
+    def in_single_precision(self) -> ImagePrecision:
+        """Return itself: ``factor`` and the prior are in single precision while learning."""
+        return self
 
-    def prior_force(self, rows: Array) -> Array:
-        """Rᵀ T R x for every row."""
+    @property
+    def _pixels(self) -> int:
+        return self.edges.n_images * self.edges.size
+
+    @property
+    def _half(self) -> int:
+        return self.edges.n_images // 2
+
+    def images(self, rows: Array) -> Array:
+        """Return the images of rows as (S, I, P), the phase's part left out."""
+        shape = (rows.shape[0], self.edges.n_images, self.edges.size)
+        xp = backend.namespace(rows)
+        if self.phase is not None:
+            rows = rows[:, : self._pixels]
+            if backend.is_numpy(rows):
+                rows = np.ascontiguousarray(rows)
+        return xp.reshape(rows, shape)
+
+    def turned(self, rows: Array) -> Array:
+        """Return the images (S, I, P) with what the phase's part adds to them."""
         xp = backend.namespace(rows)
         x = self.images(rows)
-        return xp.reshape(self.edges.add_prior(x, self._packed, xp.zeros_like(x)), rows.shape)
+        if self.phase is None:
+            return x
+        added = self.phase.added(rows[:, self._pixels :])
+        return xp.concat([x[:, : self._half, :], x[:, self._half :, :] + added], axis=1)
+
+    def coefficients(self, rows: Array) -> Array:
+        """Return the phase's part of rows."""
+        return rows[:, self._pixels :]
+
+    def pulled(self, data: Array) -> Array:
+        """Return right-hand sides for pulls (S, I, P) of the data on the images."""
+        xp = backend.namespace(data)
+        out = xp.reshape(data, (data.shape[0], -1))
+        if self.phase is None:
+            return out
+        more = self.phase.adjoint(data[:, self._half :, :]) + self.phase.pull
+        return xp.concat([out, more], axis=1)
+
+    def row_of(self, image: Array) -> Array:
+        """Return images (I, P) as a row, with no turn."""
+        xp = backend.namespace(image)
+        row = xp.reshape(image, (1, -1))
+        return row if self.phase is None else xp.concat([row, 0 * self.phase.pull], axis=1)
+
+    def prior_force(self, rows: Array) -> Array:
+        """Rᵀ T R x for every row, and the phase's own."""
+        xp = backend.namespace(rows)
+        x = self.images(rows)
+        out = self.edges.add_prior(x, self._packed, xp.zeros_like(x))
+        out = xp.reshape(out, (rows.shape[0], -1))
+        return out if self.phase is None else xp.concat([out, rows[:, self._pixels :]], axis=1)
 
     def size(self, row: Array) -> float:
         """Return the norm of a row (1, I·P) in the norm of M⁻¹."""
@@ -116,7 +173,11 @@ class ImagePrecision:
         inner = apply_at_pixels(self.prior.factor, white)
         if self.strength != 1:
             inner = self.strength**0.5 * inner
-        return xp.reshape(noise + self.edges.adjoint(inner), (number, -1))
+        out = xp.reshape(noise + self.edges.adjoint(inner), (number, -1))
+        if self.phase is None:
+            return out
+        own = random.normal((number, self.phase.count), like)
+        return xp.concat([out, self.phase.adjoint(noise[:, self._half :, :]) + own], axis=1)
 
 
 def apply_at_pixels(matrices: Array, vectors: Array) -> Array:

@@ -7,24 +7,27 @@ of the model ``image`` learns.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
 from cofem.mri.checks import KSpace
+from cofem.operators import Smoothing
 
-PHASE_TURNS = 3  # as often the phase is looked at anew, each time when EM has settled
-LEAST_TURN = 0.03  # radians, root mean square: less is not worth it
-PHASE_WIDTH = 3.5  # pixels over which the phase of a reconstruction is smoothed
+# With so many samples for each pixel (of several coils) the data know the phase themselves,
+# also where it is not smooth, as between fat and water.
+ENOUGH_SAMPLES = 0.5
+FREE_ITERATIONS = 6  # before the phase is taken from the images
+HELD_ITERATIONS = 3  # after that, for which the imaginary parts are held small
+HELD = 0.03  # beside what they are
+PHASE_WIDTH = 3.5  # pixels over which that phase is smoothed
 
 
 def smooth_phase(data: KSpace) -> np.ndarray:
     """Return exp(iφ) of every contrast from the centre of its k-space, (L, *shape).
 
     A first guess, from the frequencies that alias with nothing;
-    :class:`cofem.mri.image_model.ImageModel` improves on it.
+    :mod:`cofem.mri.phase_field` improves on it.
     """
     axes = tuple(range(-len(data.shape), 0))
     windows = np.stack([_window(mask) for mask in data.mask])
@@ -72,13 +75,19 @@ def unit_phase(parts: Array) -> Array:
     return xp.where(size > 0, x / xp.where(size > 0, size, one), xp.ones_like(x))
 
 
-def size_of_turn(turn: Array, parts: Array) -> float:
-    """Return the root mean square of |turn − 1|, weighted by the power of the images."""
-    xp = backend.namespace(parts)
-    half = parts.shape[0] // 2
-    power = parts[:half, :] ** 2 + parts[half:, :] ** 2
-    squared = xp.sum(power * backend.abs_squared(turn - 1)) / xp.sum(power)
-    return math.sqrt(float(squared))
+def smoothed_phase(parts: Array, shape: tuple[int, ...]) -> Array:
+    """Return exp(iφ), (L, P), of stacked complex images (2L, P) after smoothing."""
+    return unit_phase(Smoothing(shape, PHASE_WIDTH).forward(parts))
+
+
+def held_small(x: Array) -> Array:
+    """Return stacked images (S, 2L, P) with small imaginary parts.
+
+    A prior that is learned from them expects so, and a phase that is still wrong is then
+    put down to the phase, not to the images.
+    """
+    half = x.shape[1] // 2
+    return backend.namespace(x).concat([x[:, :half, :], HELD * x[:, half:, :]], axis=1)
 
 
 def turned_back(x: Array, turn: Array) -> Array:

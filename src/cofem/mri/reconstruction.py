@@ -12,7 +12,7 @@ from cofem.inference.convergence import ConvergenceWarning
 from cofem.mri.checks import KSpace, checked_data
 from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients
-from cofem.mri.image_model import ImageOptions, Progress
+from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_posterior import reconstruct_image
 from cofem.mri.result import Reconstruction
 from cofem.progress import FitProgress
