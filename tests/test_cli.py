@@ -344,10 +344,12 @@ def start(*arguments, before="pass", module="cofem.cli", **environment):
 
 
 def python(code, *arguments, **environment):
+    # A process that a shell has put into the background ignores interrupts, and its children do.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     # The package under test, also where it is on a relative path and not installed.
     path = os.pathsep.join([str(Path(cofem.__file__).parents[1]), *sys.path[1:]])
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", f"{heard}; {code}", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
         env=os.environ | {"PYTHONPATH": path, "PYTHONUTF8": "1"} | environment,
     )
