@@ -9,6 +9,7 @@ from cofem.mri.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import make_encoding, mirrored
 from cofem.mri.image_precision import ImagePrecision
+from cofem.operators import Smoothing
 
 SHAPES = [(5, 6), (3, 4, 4)]
 
@@ -217,3 +218,14 @@ def test_draws_have_the_posterior_covariance(strength):
     scale = np.sqrt(np.outer(np.diag(sigma), np.diag(sigma)))
     error = np.abs(found.x.T @ found.x / 10_000 - sigma) / scale
     assert error.max() < 6 * np.sqrt(2 / 10_000)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5, 0.7, 1.0])
+def test_a_neighbourhood_is_worth_so_many_pixels(width):
+    # The variance of an average of independent numbers with these weights.
+    rng = np.random.default_rng(6)
+    learner = EdgeLearner(Edges((64, 64), 1), width, 0.1)
+    white = rng.standard_normal((400, 64 * 64))
+    spread = np.mean(Smoothing((64, 64), width).forward(white) ** 2)
+    # 1.6 million numbers, fewer by the size of a neighbourhood: half a per cent at most.
+    assert learner.neighbours == pytest.approx(1 / spread, rel=0.02)

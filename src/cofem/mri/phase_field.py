@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,7 @@ class Cosines:
             _cosines(side, number, centered)
             for side, number in zip(shape, self._numbers, strict=True)
         ]
+        self._copies: dict[Any, list[Array]] = {}
         waves = np.meshgrid(*[np.arange(n) / 2 for n in self._numbers], indexing="ij")
         squares = np.sum(np.stack(waves) ** 2, axis=0).ravel()
         falling = (1 + squares / BEND**2) ** -STEEPNESS
@@ -71,11 +73,21 @@ class Cosines:
     def _applied(self, x: Array, sides: tuple[int, ...], transposed: bool) -> Array:
         xp = backend.namespace(x)
         out = xp.reshape(x, (-1, *sides))
-        for axis, cosines in enumerate(self._axes):
-            matrix = backend.from_numpy(cosines if transposed else cosines.T, x)
+        for axis, cosines in enumerate(self._matrices(x)):
+            matrix = cosines if transposed else xp.matrix_transpose(cosines)
             along = xp.moveaxis(out, axis + 1, -1)
-            out = xp.moveaxis(xp.matmul(along, xp.astype(matrix, x.dtype)), -1, axis + 1)
+            out = xp.moveaxis(xp.matmul(along, matrix), -1, axis + 1)
         return xp.reshape(out, (*x.shape[:-1], -1))
+
+    def _matrices(self, like: Array) -> list[Array]:
+        """Return the cosines of every axis where ``like`` is, copied there once."""
+        xp = backend.namespace(like)
+        where = (xp, like.dtype, str(backend.device_of(like)))
+        if where not in self._copies:
+            self._copies[where] = [
+                xp.astype(backend.from_numpy(cosines, like), like.dtype) for cosines in self._axes
+            ]
+        return self._copies[where]
 
 
 def _cosines(side: int, number: int, centered: bool) -> np.ndarray:

@@ -122,7 +122,7 @@ def rows_of_table(
             "SBL, gradient",
             lambda: mri.reconstruct(y, mask, model="gradient", **options),
             truth,
-            "noise estimated",
+            "noise estimated, the means along the way averaged",
         )[0]
     row, found = timed(
         "SBL, image", lambda: mri.reconstruct(y, mask, **options), truth, "nothing given"
