@@ -64,7 +64,7 @@ def _cases(quick: bool) -> list[Case]:
         dct, dense, repeats = [2**13, 2**15], 1024, {2**13: 3, 2**15: 2, 1024: 2}
     else:
         dct, dense = [2**15, 2**17, 2**18], 16384
-        repeats = {2**15: 5, 2**17: 3, 2**18: 3, 16384: 2}
+        repeats = {2**15: 12, 2**17: 8, 2**18: 6, 16384: 2}
     many = cores()
     variants = [(False, many), (True, many)] + ([(False, 1)] if many > 1 else [])
     if quick:

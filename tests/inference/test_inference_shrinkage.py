@@ -7,7 +7,7 @@ from cofem import simulate
 from cofem.inference.estep_exact import CholeskyEStep
 from cofem.inference.loop import run_em
 from cofem.inference.model import Model, Task, Tie, initial_precision
-from cofem.inference.shrinkage import mean_field, shrink
+from cofem.inference.shrinkage import bounded_variance, mean_field, shrink
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -30,6 +30,42 @@ def test_a_trace_out_of_reach_gives_the_nearest_bound(trace):
     lowest = alpha / (alpha + 100)
     field = mean_field(alpha, theta, 100.0, trace)
     np.testing.assert_allclose(field, lowest if trace <= 0 else 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["random", "sorted"])
+@pytest.mark.parametrize("fraction", [-0.1, 1e-6, 0.05, 0.5, 0.999999, 1.1])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_field_of_many_coordinates_begins_with_a_few_of_them(order, fraction, seed):
+    random = np.random.default_rng(seed)
+    n, beta = 5000, 1e4
+    alpha, theta = 10 ** random.uniform(-4, 8, n), random.uniform(0.1, 10, n)
+    if order == "sorted":
+        alpha = np.sort(alpha)  # and the few are not like the others
+    smallest = (alpha / (alpha + beta * theta)).sum()
+    trace = smallest + fraction * (n - smallest)
+    field = mean_field(alpha, theta, beta, trace)
+    assert field.sum() == pytest.approx(min(max(trace, smallest), n), rel=1e-5)
+
+
+@pytest.mark.parametrize("n_probes", [1, 8])
+@pytest.mark.parametrize("shrinkage", [True, False])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_compiled_passes_equal_the_plain_formulas(n_probes, shrinkage, scaled, dtype):
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(1)
+    alpha, theta = 10 ** random.uniform(-1, 3, 900), random.uniform(0.5, 2, 900)
+    h, spread = synthetic(alpha / (alpha + 20.0 * theta), 8, 1)
+    units = 1.0 if scaled else 1 / alpha
+    vectors = [v.astype(dtype) for v in (h * units, spread * units**2, alpha, theta, 1e4 * theta)]
+    options = {"n_probes": n_probes, "noise_precision": 1e4, "scaled": scaled,
+               "shrinkage": shrinkage}  # fmt: skip
+    ours, trace = bounded_variance(*vectors, **options)
+    theirs, wanted = bounded_variance(*map(torch.asarray, vectors), **options)
+    close = 1e-10 if dtype == "float64" else 2e-4
+    assert ours.dtype == dtype
+    np.testing.assert_allclose(ours, theirs.numpy(), rtol=close)
+    assert float(trace) == pytest.approx(float(wanted), rel=close)
 
 
 def synthetic(truth, n_probes, seed):

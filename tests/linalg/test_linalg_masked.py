@@ -201,13 +201,19 @@ def test_kernels_agree(dtype, shape):
     size = (abs(p) * abs(wanted_g)).sum(axis=1)  # positive and negative terms cancel
     assert (abs(curvature - wanted_curvature) <= 200 * eps(dtype) * size).all()
     wanted_x, wanted_r, wanted_rho = theirs.descend(x, r, p, g, step, weight)
-    rho = kernels.descend(x, r, p, g, step, weight)  # changes x and r
-    np.testing.assert_allclose(x, wanted_x, **close)
+    start = [a.copy() for a in (r, p)]
+    rho = kernels.descend(r, g, step, weight)  # changes r
     np.testing.assert_allclose(r, wanted_r, **close)
     np.testing.assert_allclose(rho, wanted_rho, **close)
-    wanted_p = theirs.turn(p, r, step, weight)
-    kernels.turn(p, r, step, weight)  # changes p
+    wanted_p = theirs.turn(p, r, 3 * step, weight)
+    kernels.turn(x, p, r, step, 3 * step, weight)  # changes x and p
+    np.testing.assert_allclose(x, wanted_x, **close)
     np.testing.assert_allclose(p, wanted_p, **close)
+    wanted_r = start[0] - (g + weight * x)
+    rho = kernels.begin_at(x, *start, g, weight, weight)  # changes both
+    np.testing.assert_allclose(start[0], wanted_r, **close)
+    np.testing.assert_allclose(start[1], weight * wanted_r, **close)
+    np.testing.assert_allclose(rho, theirs.weighted_norm_squared(wanted_r, weight), **close)
     assert all(a.dtype == np.dtype(dtype) for a in (x, r, p, g))
 
 

@@ -139,6 +139,8 @@ def sample_variance(total: Array, squares: Array, n: int) -> tuple[Array, Array]
     return mean, spread * (n / max(n - 1, 1))
 
 
+# The first steps towards a field's factor are made with every so many coordinates.
+THINNED = 16
 FieldSums = Callable[[Array, Array, float], tuple[float, float]]
 
 
@@ -177,10 +179,17 @@ def field_factor(
         from cofem.backend._torch import sums
 
         return sums.field_factor(alpha, theta, top, trace)
-    trace = float(trace)
-    low, high, t = -45.0, 0.0, 0.0  # t = log(c/top): from nothing to top
-    if trace >= alpha.shape[0]:
+    trace, n = float(trace), alpha.shape[0]
+    low, high = -45.0, 0.0  # of t = log(c/top): from nothing to top
+    if trace >= n:
         return top * math.exp(low)
+    t, top_tried = 0.0, True
+    if sums_of is not None and n > 100 * THINNED:
+        # Most of the way with a few of the coordinates.
+        few = alpha[::THINNED].copy()
+        share = trace * len(few) / n
+        t = math.log(field_factor(few, theta[::THINNED].copy(), top, share, sums_of) / top)
+        top_tried = t == 0.0
     for _ in range(60):
         total, slope = (sums_of or field_sums)(alpha, theta, top * math.exp(t))
         excess = total - trace
@@ -189,9 +198,11 @@ def field_factor(
         low, high = (t, high) if excess > 0 else (low, t)
         # Newton's step, and half the bracket where that leaves it.
         following = t + excess / slope if slope > 0 else math.inf
-        if not low < following < high:
-            following = (low + high) / 2
+        newton = low < following < high
+        if not newton:
+            following = (low + high) / 2 if top_tried or following < high else 0.0
+            top_tried = top_tried or following == 0.0
         moved, t = abs(following - t), following
-        if moved <= 1e-6:
+        if moved <= 1e-3 and newton:  # the next step would be about its square
             break
     return top * math.exp(t)

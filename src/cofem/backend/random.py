@@ -32,14 +32,18 @@ class Random:
             bits = torch.empty(shape, dtype=like.dtype, device=like.device)
             bits.random_(0, 2, generator=self._torch_generator(like))
             return torch.rsub(bits, -1, alpha=-2)  # 2 bits − 1, in one pass
-        size = int(np.prod(shape))
-        bytes_ = self._numpy.integers(0, 256, -(-size // 8), dtype=np.uint8)
         xp = namespace(like)
         kind = np.float32 if like.dtype == xp.float32 else np.float64
-        out: Any = np.unpackbits(bytes_, count=size).astype(kind)
+        out: Any = self.bits(shape).astype(kind)
         out *= 2
         out -= 1
-        return from_numpy(out.reshape(shape), like)
+        return from_numpy(out, like)
+
+    def bits(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Zeros and ones on the host, from which :meth:`signs` makes −1 and 1."""
+        size = int(np.prod(shape))
+        bytes_ = self._numpy.integers(0, 256, -(-size // 8), dtype=np.uint8)
+        return np.unpackbits(bytes_, count=size).reshape(shape)
 
     def _phases(self, shape: tuple[int, ...], like: Array) -> Array:
         # Uniform on the circle: E p = 0 and E p² = 0, so the estimate is unbiased

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 
 from cofem import backend
 from cofem.backend import Array
@@ -20,20 +22,23 @@ def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
     n_j counts directions: one a coordinate and task, or what R leaves of them.
     """
     xp = backend.namespace(moments[0].mean)
-    total: Array = 0.0
-    count: Array = 0.0
-    for family in moments:
-        total = total + xp.sum(second_moment(model, family), axis=0)
-        tasks = family.mean.shape[0]
-        count = count + (tasks if family.count is None else tasks * family.count)
+    total = reduce(add, [_over_tasks(second_moment(model, m)) for m in moments])
+    sizes = [m.mean.shape[0] for m in moments]
     if all(m.count is None for m in moments):
-        alpha = 1 / model.tie.average(total / count)
+        alpha = sum(sizes) / model.tie.average(total)
     else:
+        pairs = zip(sizes, moments, strict=True)
+        count = reduce(add, [n if m.count is None else n * m.count for n, m in pairs])
         alpha = model.tie.average(count) / model.tie.average(total)
     if model.sparsifier is None:
         return alpha
     # Rows of an overcomplete R, counted as directions, drive some α up without end.
     return xp.minimum(alpha, SPAN * xp.min(alpha))
+
+
+def _over_tasks(moment: Array) -> Array:
+    """Return the sum over the rows; of a single one without another array."""
+    return moment[0, :] if moment.shape[0] == 1 else backend.namespace(moment).sum(moment, axis=0)
 
 
 def second_moment(model: Model, moments: Moments) -> Array:

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg import kernels
+from cofem.inference import shrinkage_kernels as kernels
 
 
 class Shrunk(NamedTuple):
@@ -43,9 +43,13 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
     array([0.5 , 0.75])
     """
-    sums = kernels.field_sums if backend.is_numpy(alpha) else None
-    c = backend.field_factor(alpha, theta, noise_precision, trace, sums)
+    c = _field_factor(alpha, theta, noise_precision, trace)
     return alpha / (alpha + c * theta)
+
+
+def _field_factor(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Any:
+    sums = kernels.field_sums if backend.is_numpy(alpha) else None
+    return backend.field_factor(alpha, theta, noise_precision, trace, sums)
 
 
 def shrink(
@@ -101,7 +105,14 @@ def bounded_variance(
     xp = backend.namespace(alpha)
     if not scaled:
         diagonal, spread = diagonal * alpha, spread * alpha**2
-    trace = xp.sum(xp.astype(diagonal, xp.float64))
+    trace = xp.sum(diagonal, dtype=xp.float64)
+    if backend.is_numpy(alpha):  # the same with less memory to go through
+        c = weight = 0.0
+        if shrinkage:
+            c = _field_factor(alpha, theta, noise_precision, trace)
+            noise, departure = kernels.departures(diagonal, spread, n_probes, alpha, theta, c)
+            weight = noise / departure if departure > noise else 1.0
+        return kernels.bounded(diagonal, weight, alpha, theta, ceiling, c), trace
     if shrinkage:
         diagonal = shrink(diagonal, spread, n_probes, alpha, theta, noise_precision).h
     h = xp.clip(xp.maximum(diagonal, alpha / (alpha + ceiling)), max=1.0)

@@ -8,6 +8,7 @@ some coordinates cannot hide what is wrong on the others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -16,9 +17,11 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.linalg.allocation import keep_freed_memory
 from cofem.linalg.cg_blocks import BlockSolver
 from cofem.linalg.cg_masked import solve_masked
 from cofem.linalg.cg_result import CGResult, Status
+from cofem.linalg.right_hand_sides import GivenRows, ProbeRows
 from cofem.linalg.systems import Matrix, ShiftedGram
 from cofem.linalg.threads import in_threads
 from cofem.operators import Identity
@@ -38,7 +41,7 @@ _DOUBLE = np.dtype(np.float64)
 
 def solve(
     matrix: Matrix,
-    rhs: Array,
+    rhs: Array | ProbeRows,
     *,
     preconditioner: Array | None = None,
     start: Array | None = None,
@@ -55,7 +58,8 @@ def solve(
     matrix : ShiftedGram or SparsifiedGram
         A, Hermitian and positive definite.
     rhs : array (Q, D)
-        Right-hand sides, one a row. A row of zeros is solved at once.
+        Right-hand sides, one a row. A row of zeros is solved at once. Or probes that
+        are made where they are solved, which keep their solutions themselves.
     preconditioner : array (D,), optional
         The diagonal of M, positive. None: M = I.
     start : array (S, D), S ≤ Q, optional
@@ -88,38 +92,36 @@ def solve(
     >>> found.steps, found.converged
     (array([3, 0]), array([ True,  True]))
     """
-    n_rows, n_columns = rhs.shape
+    n_rows = rhs.shape[0]
     if n_rows == 0:
         none = np.zeros(0, dtype=np.int64)
         return CGResult(rhs, steps=none, residual=np.zeros(0), status=none, rows=0)
-    xp = backend.namespace(rhs)
-    real_type = backend.real_dtype(rhs.dtype, xp)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
     balances = np.broadcast_to(np.asarray(balance, dtype=np.float64), (n_rows,))
     # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
     # relative to each other.
     scale = matrix.scale
-    if preconditioner is None:
-        inverse = xp.full(n_columns, scale, dtype=real_type, device=backend.device_of(rhs))
-    else:
-        inverse = scale / preconditioner
+    inverse = _unit(rhs) * scale if preconditioner is None else scale / preconditioner
     matrix = matrix.with_unit_scale()
-    if not backend.is_numpy(rhs):
+    if not isinstance(rhs, ProbeRows) and not backend.is_numpy(rhs):
         rhs = rhs / scale
         return solve_masked(
             matrix, rhs, inverse, start, tolerance, balances, max_steps, joint,
             keep_coefficients,
         )  # fmt: skip
-    x = np.empty_like(rhs)
-    parts = [_Part(slice(0, n_rows), matrix, inverse, rhs.dtype)]
-    if matrix.splits_rows and not joint and rhs.nbytes > BLOCK:
-        loose = (tolerance >= SINGLE_RTOL) & _in_range(rhs, 1 / scale)
-        parts = _shared_out(parts[0], loose, n_columns)
+    systems = rhs if isinstance(rhs, ProbeRows) else GivenRows(rhs)
+    whole = _Part(slice(0, n_rows), matrix, inverse, systems.dtype)
+    parts = [whole]
+    if whole.nbytes > BLOCK:
+        keep_freed_memory()
+    if matrix.splits_rows and not joint and whole.nbytes > BLOCK:
+        parts = _shared_out(whole, tolerance, lambda rows: systems.peak(rows) / scale)
 
     def attempt(part: _Part) -> CGResult:
-        return BlockSolver(
+        rows = systems.rows(part.rows, part.dtype)
+        found = BlockSolver(
             part.matrix,
-            rhs[part.rows],
+            rows,
             part.inverse,
             factor=1 / scale,
             start=None if start is None else start[part.rows],
@@ -129,16 +131,17 @@ def solve(
             keep_coefficients=keep_coefficients,
             dtype=part.dtype,
         ).run(max_steps)
+        systems.take(part.rows, rows, found.x)
+        return found
 
     def solved(part: _Part) -> CGResult:
         found = attempt(part)
-        if part.dtype != rhs.dtype and np.any(found.status != Status.CONVERGED):
-            again = attempt(_Part(part.rows, matrix, inverse, rhs.dtype))
+        if part.dtype != whole.dtype and np.any(found.status != Status.CONVERGED):
+            again = attempt(replace(whole, rows=part.rows))
             found = replace(again, rows=found.rows + again.rows)
-        x[part.rows] = found.x  # here, where threads share the work
         return found
 
-    return _joined(x, in_threads(solved, parts))
+    return _joined(systems.solution, in_threads(solved, parts))
 
 
 def warm_up() -> None:
@@ -171,6 +174,11 @@ class _Part:
     inverse: np.ndarray
     dtype: np.dtype[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """The size of one of the arrays that it takes."""
+        height = int(self.rows.stop - self.rows.start)
+        return height * len(self.inverse) * self.dtype.itemsize
 
     def in_single_precision(self) -> _Part:
         """Return the same systems in half the memory. What overflows will not converge."""
@@ -180,20 +188,27 @@ class _Part:
             return _Part(self.rows, self.matrix.in_single_precision(), inverse, dtype)
 
 
-def _in_range(rhs: np.ndarray, factor: float) -> bool:
-    """Whether single precision holds the right-hand sides with room to either side."""
-    numbers = rhs.view(backend.real_dtype(rhs.dtype, np))
-    peak = factor * max(float(np.max(numbers)), -float(np.min(numbers)))
-    return 1e-15 < peak < 1e15
+def _unit(rhs: Array | ProbeRows) -> Array:
+    """Return the diagonal of the identity."""
+    if isinstance(rhs, ProbeRows):
+        return np.ones(rhs.shape[1], backend.real_dtype(rhs.dtype, np))
+    xp = backend.namespace(rhs)
+    kind = backend.real_dtype(rhs.dtype, xp)
+    return xp.ones(rhs.shape[1], dtype=kind, device=backend.device_of(rhs))
 
 
-def _shared_out(whole: _Part, loose: np.ndarray, n_columns: int) -> list[_Part]:
+def _shared_out(
+    whole: _Part, tolerance: np.ndarray, peak: Callable[[slice], float]
+) -> list[_Part]:
     """Cut into blocks for the threads, the loose ones in single precision."""
+    loose = tolerance >= SINGLE_RTOL
     single = whole.in_single_precision() if np.any(loose) else whole
     parts = []
     for first, last in _runs(loose):
-        kind = single if loose[first] else whole
-        height = max(1, BLOCK // (n_columns * kind.dtype.itemsize))
+        # Single precision must hold the right-hand sides with room to either side.
+        fits = loose[first] and 1e-15 < peak(slice(first, last)) < 1e15
+        kind = single if fits else whole
+        height = max(1, BLOCK // (len(kind.inverse) * kind.dtype.itemsize))
         if kind.dtype.itemsize < whole.dtype.itemsize:
             height = max(height, AT_ONCE)
         parts += [

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cofem.linalg import kernels
+from cofem.linalg.allocation import staggered
 from cofem.linalg.cg_result import CGResult, Coefficients, Status, relative
 from cofem.linalg.systems import Matrix
 
@@ -35,7 +36,8 @@ class BlockSolver:
         self.matrix, self.rhs, self.factor, self.inverse = matrix, rhs, factor, inverse
         self.joint, self.keep = joint, keep_coefficients
         # The whole block's results; a row is filled in when its system leaves.
-        self.solution = np.zeros(rhs.shape, dtype)
+        self.solution, self.r, self.p = staggered(3, rhs.shape, dtype)
+        self.solution.fill(0)
         self.steps = np.zeros(n_rows, dtype=np.int64)
         self.status = np.full(n_rows, Status.MAX_STEPS, dtype=np.int64)
         self.residual = np.zeros(n_rows)
@@ -44,7 +46,6 @@ class BlockSolver:
         # What belongs to the systems that still run, whose rows are ``active``.
         self.active = np.arange(n_rows)
         self.x = self.solution
-        self.r, self.p = np.empty(rhs.shape, dtype), np.empty(rhs.shape, dtype)
         self.rho = kernels.begin(rhs, factor, inverse, self.r, self.p)
         self.scale = self._size(self.r) if joint else self.rho.copy()
         self.goal = rtol**2 * self.scale
@@ -61,10 +62,18 @@ class BlockSolver:
         wanted = [q for q in range(len(start)) if self.rho[q] > 0 and np.any(start[q])]
         if not wanted:
             return
-        self.x[wanted] = start[wanted]
-        self.r[wanted] -= self._product(self.x[wanted])
-        self.p[wanted] = self.r[wanted] * self.inverse
-        self.rho[wanted] = self._squared(self.r[wanted])
+        for q in wanted:
+            self.x[q] = start[q]
+        # Most often the first rows, all of them: then nothing is copied.
+        first = wanted == list(range(len(wanted)))
+        where = slice(0, len(wanted)) if first else wanted
+        x, r, p = self.x[where], self.r[where], self.p[where]
+        self.rows_multiplied += len(wanted)
+        self.rho[where] = kernels.begin_at(
+            x, r, p, self.matrix.bulk(x), self.matrix.diagonal, self.inverse
+        )
+        if not first:
+            self.r[where], self.p[where] = r, p
 
     def run(self, max_steps: int) -> CGResult:
         """Take steps until every system is done."""
@@ -159,7 +168,8 @@ class BlockSolver:
         far below the tolerance, another product would only confirm it.
         """
         eps = np.finfo(self.inverse.dtype).eps
-        solution = kernels.weighted_norm_squared(self.x[where], 1 / self.inverse)
+        x = self.x if len(where) == len(self.x) else self.x[where]  # most often all: no copy
+        solution = kernels.weighted_norm_squared(x, 1 / self.inverse)
         drift = eps * (self.step + 1) * self.largest[where] * np.sqrt(solution)
         return np.asarray(drift > 0.1 * np.sqrt(self.goal[where]))
 

@@ -21,6 +21,10 @@ from cofem.linalg.compiled import compiled
 # Sums may be reordered, which vectorises them; NaN and Inf keep their meaning.
 _OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
+# Loops over tiles take slices of them: an index that starts elsewhere than at zero might be
+# negative, for all that the compiler knows, and the loop is not vectorised.
+TILE = 2048
+
 
 @compiled(**_OPTIONS)
 def _dot(a: Any, b: Any) -> float:
@@ -57,6 +61,24 @@ def begin(
 
 
 @compiled(**_OPTIONS)
+def begin_at(
+    x: np.ndarray, r: np.ndarray, p: np.ndarray, g: np.ndarray, diagonal: np.ndarray,
+    inverse: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """R −= G + diagonal∘X and P = M⁻¹R in place; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        for j in range(r.shape[1]):
+            value = r[q, j] - (g[q, j] + diagonal[j] * x[q, j])
+            r[q, j] = value
+            p[q, j] = value * inverse[j]
+            total += _dot(value, value) * inverse[j]
+        out[q] = total
+    return out
+
+
+@compiled(**_OPTIONS)
 def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
     out = np.zeros(p.shape[0])
@@ -72,20 +94,14 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
 
 @compiled(**_OPTIONS)
 def descend(
-    x: np.ndarray,
-    r: np.ndarray,
-    p: np.ndarray,
-    g: np.ndarray,
-    step: np.ndarray,
-    inverse: np.ndarray,
+    r: np.ndarray, g: np.ndarray, step: np.ndarray, inverse: np.ndarray
 ) -> np.ndarray:
-    """X += step P, R −= step G in place; return rᴴM⁻¹r of every row."""
-    out = np.zeros(p.shape[0])
-    for q in range(p.shape[0]):
+    """R −= step G in place; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
         total = 0.0
         length = inverse.dtype.type(step[q])  # a double here would make all of it double
-        for j in range(p.shape[1]):
-            x[q, j] += length * p[q, j]
+        for j in range(r.shape[1]):
             value = r[q, j] - length * g[q, j]
             r[q, j] = value
             total += _dot(value, value) * inverse[j]
@@ -94,12 +110,21 @@ def descend(
 
 
 @compiled(**_OPTIONS)
-def turn(p: np.ndarray, r: np.ndarray, factor: np.ndarray, inverse: np.ndarray) -> None:
-    """P += factor M⁻¹R in place."""
+def turn(
+    x: np.ndarray,
+    p: np.ndarray,
+    r: np.ndarray,
+    step: np.ndarray,
+    factor: np.ndarray,
+    inverse: np.ndarray,
+) -> None:
+    """X += step P, and then P += factor M⁻¹R, in place."""
     for q in range(p.shape[0]):
-        multiple = inverse.dtype.type(factor[q])
+        length, multiple = inverse.dtype.type(step[q]), inverse.dtype.type(factor[q])
         for j in range(p.shape[1]):
-            p[q, j] += multiple * (inverse[j] * r[q, j])
+            direction = p[q, j]
+            x[q, j] += length * direction
+            p[q, j] = direction + multiple * (inverse[j] * r[q, j])
 
 
 @compiled(**_OPTIONS)
@@ -136,7 +161,7 @@ def advance(
             largest[q] = max(largest[q], 1 / length[q])
         else:
             failed[q] = rho[q] != 0
-    rho_new = descend(x, r, p, g, step, inverse)
+    rho_new = descend(r, g, step, inverse)
     factor = np.zeros(n_rows)
     for q in range(n_rows):
         if step[q] > 0:
@@ -144,36 +169,54 @@ def advance(
             if rho_new[q] > 0:
                 factor[q] = unit[q] / rho_new[q]
             rho[q] = rho_new[q]
-    turn(p, r, factor, inverse)
+    turn(x, p, r, step, factor, inverse)
     return failed, length, ratio
 
 
 @compiled(**_OPTIONS)
-def probe_sums(
-    p: np.ndarray, x: np.ndarray, scaling: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Σ_q Re(p̄_q∘x_q)∘scaling and the sum of its squares, each (D,), in one pass."""
-    n = p.shape[1]
+def signed(bits: np.ndarray, scaling: np.ndarray, out: np.ndarray) -> None:
+    """Write ±scaling, plus where a bit is set."""
+    for q in range(bits.shape[0]):
+        for j in range(bits.shape[1]):
+            out[q, j] = scaling[j] if bits[q, j] else -scaling[j]
+
+
+@compiled(**_OPTIONS)
+def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_q Re(b̄_q∘x_q) and the sum of its squares, each (D,), in one pass."""
+    n = rhs.shape[1]
     total, squares = np.zeros(n), np.zeros(n)
-    for first in range(0, n, 2048):  # a tile's sums stay in the cache
-        last = min(first + 2048, n)
-        for q in range(p.shape[0]):
-            for j in range(first, last):
-                one = _dot(p[q, j], x[q, j]) * scaling[j]
-                total[j] += one
-                squares[j] += one * one
+    for first in range(0, n, TILE):  # a tile's sums stay in the cache
+        tile = slice(first, min(first + TILE, n))
+        sums, sums_of_squares = total[tile], squares[tile]
+        for q in range(rhs.shape[0]):
+            b, solution = rhs[q, tile], x[q, tile]
+            for j in range(len(b)):
+                one = _dot(b[j], solution[j])
+                sums[j] += one
+                sums_of_squares[j] += one * one
     return total, squares
 
 
 @compiled(**_OPTIONS)
-def field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, float]:
-    """Σ h and Σ h(1 − h) of h = α/(α + cθ), in one pass."""
-    total = slope = 0.0
-    for j in range(alpha.shape[0]):
-        h = alpha[j] / (alpha[j] + c * theta[j])
-        total += h
-        slope += h * (1 - h)
-    return total, slope
+def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
+    """Turn a sum and a sum of squares of n numbers into mean and sample variance, in place."""
+    unbiased = n / max(n - 1, 1)
+    for j in range(total.shape[0]):
+        mean = total[j] / n
+        total[j] = mean
+        squares[j] = max(squares[j] / n - mean * mean, 0.0) * unbiased
+
+
+@compiled(**_OPTIONS)
+def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
+    """Return ‖new − old‖² and ‖new‖² of two vectors."""
+    distance = size = 0.0
+    for j in range(len(new)):
+        step = new[j] - old[j]
+        distance += _dot(step, step)
+        size += _dot(new[j], new[j])
+    return distance, size
 
 
 class ArrayKernels:

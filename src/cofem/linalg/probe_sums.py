@@ -9,8 +9,8 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
+from cofem.linalg import kernels
 from cofem.linalg.cg_result import CGResult, Coefficients
-from cofem.linalg.kernels import probe_sums
 
 
 class ProbeSums:
@@ -33,16 +33,17 @@ class ProbeSums:
     def add(self, p: Array, x: Array, scaling: Array) -> None:
         """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
         if self._modulus_one and backend.is_numpy(x):
-            compiled = probe_sums(np.ascontiguousarray(p), np.ascontiguousarray(x), scaling)
-            self._add([total.astype(scaling.dtype, copy=False) for total in compiled])
+            sums = kernels.probe_sums(p * scaling, np.ascontiguousarray(x))
+            self.add_sums([total.astype(scaling.dtype, copy=False) for total in sums])
         elif self._modulus_one and p.shape[0] == self._whole:
             self._finished = backend.probe_sums(p, x, scaling, finished=True)
         elif self._modulus_one:
-            self._add([*backend.probe_sums(p, x, scaling)])
+            self.add_sums([*backend.probe_sums(p, x, scaling)])
         else:
-            self._add(_weighted(p, x, scaling))
+            self.add_sums(_weighted(p, x, scaling))
 
-    def _add(self, new: list[Array]) -> None:
+    def add_sums(self, new: list[Array]) -> None:
+        """Add what was summed elsewhere: of the estimates, and of their squares."""
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
     def share(self, group: Group, beside: Array | None) -> Array | None:
@@ -66,7 +67,10 @@ class ProbeSums:
             return self._finished
         if self._modulus_one:
             total, squares = self._sums
-            return backend.sample_variance(total, squares, n_probes)
+            if not backend.is_numpy(total):
+                return backend.sample_variance(total, squares, n_probes)
+            kernels.sample_variance(total, squares, n_probes)  # the sums are ours to change
+            return total, squares
         xp = backend.namespace(self._sums[0])
         total, squares, weight, cross, fourth = self._sums
         # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.

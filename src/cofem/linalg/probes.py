@@ -22,6 +22,7 @@ from cofem.backend.distributed import Alone, Group
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Coefficients
 from cofem.linalg.probe_sums import ProbeSums, Solved
+from cofem.linalg.right_hand_sides import ProbeRows
 from cofem.linalg.systems import Matrix
 from cofem.operators import LinearOperator
 
@@ -101,6 +102,11 @@ class ExtraSystems:
     rtol: float
     balance: float = 0.0
 
+    def only(self, rows: np.ndarray) -> ExtraSystems:
+        """Return these systems alone."""
+        start = None if self.start is None else self.start[rows, :]
+        return ExtraSystems(self.rhs[rows, :], start, self.rtol, self.balance)
+
 
 def estimate_diagonal(
     matrix: Matrix,
@@ -146,15 +152,19 @@ def estimate_diagonal(
     sums, told = ProbeSums(probes is rademacher, n_probes if alone else 0), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None
+    in_threads = probes is rademacher and image is None and backend.is_numpy(scaling)
     for index, first in enumerate(range(0, n_probes, block)):
-        p = probes(min(block, n_probes - first), scaling.shape[0], like, _block_seed(seed, index))
-        batch = _with_extra(p, scaling, image, extra if index == 0 else None, rtol)
+        shape = min(block, n_probes - first), scaling.shape[0]
+        p = (_bits if in_threads else probes)(*shape, like, _block_seed(seed, index))
+        beginning = extra if index == 0 else None
         # Every process takes every so many of the systems; the extra ones come first.
-        n_first = n_extra if index == 0 else 0
-        mine = np.arange(n_first + p.shape[0])[group.rank :: group.size]
+        n_first = 0 if beginning is None else n_extra
+        mine = np.arange(n_first + shape[0])[group.rank :: group.size]
         skip = int(np.sum(mine < n_first))
         if group.size > 1:
-            batch, p = batch.only(mine), p[mine[skip:] - n_first, :]
+            p = p[mine[skip:] - n_first, :]
+            beginning = None if beginning is None else beginning.only(mine[:skip])
+        batch = _batch(p, scaling, image, beginning, rtol, in_threads)
         found = solve(
             matrix,
             batch.rhs,
@@ -168,8 +178,11 @@ def estimate_diagonal(
         )
         if n_first:
             beside = _in_place(found.x[:skip, :], mine[:skip], n_extra)
-        x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
-        sums.add(p, x, scaling)
+        if isinstance(batch.rhs, ProbeRows):
+            sums.add_sums(batch.rhs.sums())
+        else:
+            x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
+            sums.add(p, x, scaling)
         told.append(Solved.of(found, skip))
     beside = sums.share(group, beside)
     everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
@@ -203,47 +216,41 @@ def _in_place(solutions: Array, where: np.ndarray, n_extra: int) -> Array:
 
 @dataclass(frozen=True)
 class _Batch:
-    rhs: Array
+    rhs: Array | ProbeRows
     start: Array | None
     rtol: float | np.ndarray
     balance: float | np.ndarray = 0.0
 
-    def only(self, rows: np.ndarray) -> _Batch:
-        """Return these systems alone."""
 
-        def taken(values: float | np.ndarray) -> float | np.ndarray:
-            return values[rows] if isinstance(values, np.ndarray) else values
-
-        return _Batch(
-            self.rhs[rows, :],
-            None if self.start is None else self.start[rows[rows < self.start.shape[0]], :],
-            taken(self.rtol),
-            taken(self.balance),
-        )
-
-
-def _with_extra(
+def _batch(
     p: Array,
     scaling: Array,
     image: LinearOperator | None,
     extra: ExtraSystems | None,
     rtol: float,
+    in_threads: bool,
 ) -> _Batch:
     """Put the extra systems first: they are the longest, so a thread begins with them."""
-    if extra is None:
-        return _Batch(p * scaling if image is None else image.adjoint(p * scaling), None, rtol)
-    xp = backend.namespace(p)
-    n_extra, n_probes = extra.rhs.shape[0], p.shape[0]
-    if image is None and backend.is_numpy(p):  # no array but the one that is wanted
-        rhs = np.empty((n_extra + n_probes, p.shape[1]), dtype=extra.rhs.dtype)
-        rhs[:n_extra] = extra.rhs
-        np.multiply(p, scaling, out=rhs[n_extra:])
+    rhs: Array | ProbeRows
+    if in_threads:
+        rhs = ProbeRows(p, scaling, None if extra is None else extra.rhs)
     else:
-        probed = p * scaling if image is None else image.adjoint(p * scaling)
-        rhs = xp.concat([extra.rhs, probed])
+        rhs = p * scaling if image is None else image.adjoint(p * scaling)
+    if extra is None:
+        return _Batch(rhs, None, rtol)
+    if not isinstance(rhs, ProbeRows):
+        rhs = backend.namespace(p).concat([extra.rhs, rhs])
+    n_extra, n_probes = extra.rhs.shape[0], p.shape[0]
     tolerance = np.concatenate([np.full(n_extra, extra.rtol), np.full(n_probes, rtol)])
     balance = np.concatenate([np.full(n_extra, extra.balance), np.zeros(n_probes)])
     return _Batch(rhs, extra.start, tolerance, balance)
+
+
+def _bits(number: int, dimension: int, like: Array, seed: int) -> Array:
+    """Return what :func:`rademacher` makes its signs of; complex numbers as it does."""
+    if backend.is_complex(like):
+        return rademacher(number, dimension, like, seed)
+    return backend.Random(seed).bits((number, dimension))
 
 
 def _block_seed(seed: int, index: int) -> int:
