@@ -14,7 +14,12 @@ from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.dispatch import make_esteps, run_method, starting_precision
+from cofem.inference.dispatch import (
+    covariance_free_esteps,
+    make_esteps,
+    run_method,
+    starting_precision,
+)
 from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
@@ -251,7 +256,10 @@ def _with_estimated_noise(
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
     estimate = estimate_noise_precision(
-        model, lambda m: make_esteps(m, method, seed, group), starting_precision(model, method)
+        model,
+        lambda m: make_esteps(m, method, seed, group),
+        lambda m: covariance_free_esteps(m, CoFEM(), seed, group),
+        starting_precision(model, method),
     )
     if kept is not None:
         kept.found_noise(estimate.noise_precisions, estimate.products)

@@ -12,7 +12,7 @@ from cofem.inference.description import SparseFit, average_noise_precision, exce
 from cofem.inference.dispatch import make_esteps, starting_precision
 from cofem.inference.methods import EM, CoFEM
 from cofem.inference.model import Model, Task, Tie
-from cofem.inference.noise import _past_the_noise, estimate_noise_precision
+from cofem.inference.noise_climb import _past_the_noise, climb
 from cofem.inference.noise_levels import noise_weights
 from cofem.inference.noise_walker import Walker
 from cofem.operators import Dense, from_functions
@@ -188,7 +188,7 @@ def test_a_walker_steps_as_em_does_at_that_noise_precision(method, beta):
 def test_the_branches_are_kept_and_the_first_has_no_coordinate():
     problem = simulate.dct(256, 0)
     model = Model((Task(problem.phi, problem.y, math.nan),), Tie())
-    estimate = estimate_noise_precision(
+    estimate = climb(
         model, lambda m: make_esteps(m, CoFEM(), 0), starting_precision(model, CoFEM())
     )
     nothing, *others = estimate.branches

@@ -51,18 +51,28 @@ def make_esteps(
 ) -> list[EStep]:
     """Return the E-step of every family; CoFEM's for the methods that have none."""
     like, sparsifier = model.like, model.sparsifier
+    if not isinstance(method, (EM, Woodbury, Banded)):
+        options = method if isinstance(method, CoFEM) else CoFEM()
+        return [*covariance_free_esteps(model, options, seed, group)]
 
-    def one(family: Family, stream: int) -> EStep:
+    def one(family: Family) -> EStep:
         if isinstance(method, EM):
             return CholeskyEStep(family, like, sparsifier, method.leverage)
         if isinstance(method, Woodbury):
             return WoodburyEStep(family, like)
-        if isinstance(method, Banded):
-            return BandedEStep(family, like)
-        options = method if isinstance(method, CoFEM) else CoFEM()
-        return CovarianceFreeEStep(family, options, like, seed, stream, sparsifier, group)
+        return BandedEStep(family, like)
 
-    return [one(family, i) for i, family in enumerate(model.families)]
+    return [one(family) for family in model.families]
+
+
+def covariance_free_esteps(
+    model: Model, options: CoFEM, seed: int, group: Group | None = None
+) -> list[CovarianceFreeEStep]:
+    """Return CoFEM's E-step of every family."""
+    return [
+        CovarianceFreeEStep(family, options, model.like, seed, i, model.sparsifier, group)
+        for i, family in enumerate(model.families)
+    ]
 
 
 def starting_precision(model: Model, method: Method) -> Array:

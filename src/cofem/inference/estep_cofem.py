@@ -81,12 +81,22 @@ class CovarianceFreeEStep:
 
     # -- learning --------------------------------------------------------------
 
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
-        """Return the mean, and unless no M-step follows the variances too."""
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
+        """Return the mean, and unless no M-step follows the variances too.
+
+        ``pull`` is added to βΦᴴy: what a prior that is not centred at zero adds to it.
+        """
         xp = backend.namespace(alpha)
         options, sparsifier = self.options, self._sparsifier
         mean_system = ExtraSystems(
-            self._rhs,
+            self._rhs if pull is None else self._rhs + pull,
             None if options.joint_tolerance else start,
             max(options.mean_rtol, 10 * self._precision),
             options.mean_balance if sparsifier is None else 0.0,

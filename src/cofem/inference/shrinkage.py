@@ -43,11 +43,12 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
     array([0.5 , 0.75])
     """
-    c = _field_factor(alpha, theta, noise_precision, trace)
+    c = field_factor(alpha, theta, noise_precision, trace)
     return alpha / (alpha + c * theta)
 
 
-def _field_factor(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Any:
+def field_factor(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Any:
+    """Return that c: how precisely the data alone know a coordinate with θ = 1."""
     sums = kernels.field_sums if backend.is_numpy(alpha) else None
     return backend.field_factor(alpha, theta, noise_precision, trace, sums)
 
@@ -109,7 +110,7 @@ def bounded_variance(
     if backend.is_numpy(alpha):  # the same with less memory to go through
         c = weight = 0.0
         if shrinkage:
-            c = _field_factor(alpha, theta, noise_precision, trace)
+            c = field_factor(alpha, theta, noise_precision, trace)
             noise, departure = kernels.departures(diagonal, spread, n_probes, alpha, theta, c)
             weight = noise / departure if departure > noise else 1.0
         return kernels.bounded(diagonal, weight, alpha, theta, ceiling, c), trace
