@@ -37,7 +37,7 @@ Key = tuple[Dictionary, float]
 
 
 def run(quick: bool) -> Result:
-    D, n_seeds = (512, 1) if quick else (1024, 5)
+    D, n_seeds = (512, 1) if quick else (1024, 10)
     levels = (0.01, 0.1)
     found: dict[Key, list[Found]] = {
         (d, sigma): [_find(d, D, seed, sigma) for seed in range(n_seeds)]
@@ -89,7 +89,8 @@ def _others(D: int, n_seeds: int) -> Table:
         "noise alone, DCT, N = D/3": lambda seed: _noise_alone(D, seed),
         "DCT, f = 0.02, σ = 0.3": lambda seed: _simulated(D, seed, sparsity=0.02, noise_std=0.3),
         "DCT, f = 0.12, 79 dB": lambda seed: _simulated(D, seed, noise_std=1e-4),
-        "dense z, N = 5 D, σ = 0.1": lambda seed: _least_squares(D // 4, seed),
+        "dense z, N = 5 D, σ = 0.1": lambda seed: _least_squares(D // 4, seed, 5),
+        "dense z, N = 2 D, σ = 0.1": lambda seed: _least_squares(D // 4, seed, 2),
     }
     rows = []
     for name, make in cases.items():
@@ -112,10 +113,10 @@ def _simulated(D: int, seed: int, **options: float) -> tuple[Any, np.ndarray, fl
     return problem.phi, problem.y, problem.noise_precision
 
 
-def _least_squares(D: int, seed: int) -> tuple[Any, np.ndarray, float]:
-    random = np.random.default_rng(seed)
-    phi = random.normal(size=(5 * D, D)) / math.sqrt(5 * D)
-    return phi, phi @ random.normal(size=D) + 0.1 * random.normal(size=5 * D), 100.0
+def _least_squares(D: int, seed: int, times: int) -> tuple[Any, np.ndarray, float]:
+    random, N = np.random.default_rng(seed), times * D
+    phi = random.normal(size=(N, D)) / math.sqrt(N)
+    return phi, phi @ random.normal(size=D) + 0.1 * random.normal(size=N), 100.0
 
 
 def _claims(found: dict[Key, list[Found]]) -> list[Claim]:
