@@ -87,6 +87,14 @@ def test_a_share_without_probes_adds_nothing():
     np.testing.assert_array_equal(rows.sums(), np.zeros((2, 4)))
 
 
+def test_no_system_at_all_is_solved_at_once():
+    # More processes than systems: one of them has nothing to do.
+    matrix, alpha, _, _ = system(np.float64, 0)
+    rows = ProbeRows(np.zeros((0, D), np.uint8), np.sqrt(alpha))
+    assert cg.solve(matrix, rows).x.shape == (0, D)
+    np.testing.assert_array_equal(rows.sums(), np.zeros((2, D)))
+
+
 def test_the_peak_bounds_what_is_made():
     rng = np.random.default_rng(0)
     scaling = rng.uniform(1, 2, 50)

@@ -95,7 +95,8 @@ def solve(
     n_rows = rhs.shape[0]
     if n_rows == 0:
         none = np.zeros(0, dtype=np.int64)
-        return CGResult(rhs, steps=none, residual=np.zeros(0), status=none, rows=0)
+        x = rhs.solution if isinstance(rhs, ProbeRows) else rhs
+        return CGResult(x, steps=none, residual=np.zeros(0), status=none, rows=0)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
     balances = np.broadcast_to(np.asarray(balance, dtype=np.float64), (n_rows,))
     # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
