@@ -40,8 +40,9 @@ FIRST_SHARE = 0.2
 DAMPING, FIRST_NOISE = 0.5, 3
 # The most that log β moves in an iteration.
 LARGEST_MOVE = 0.4
-# Iterations; the last WINDOW of them are averaged, and compared with those before.
-MOST, LEAST, WINDOW, SETTLED = 100, 16, 4, 0.005
+# Iterations; the last WINDOW of them are averaged, and compared with those before. Near the
+# phase transition it may rest for twenty before it finds the signal.
+MOST, LEAST, WINDOW, SETTLED = 140, 40, 4, 0.005
 # log β is not known better than by √(2/N), and near the phase transition its likelihood is
 # flat: of the N data so many √N are not counted, so that it does not drift upwards for ever.
 PENALTY = 0.5
