@@ -46,6 +46,8 @@ MOST, LEAST, WINDOW, SETTLED = 140, 40, 4, 0.005
 # log β is not known better than by √(2/N), and near the phase transition its likelihood is
 # flat: of the N data so many √N are not counted, so that it does not drift upwards for ever.
 PENALTY = 0.5
+# What the data say of a column of zeros, beside the best seen: nothing, but not 0/0.
+UNSEEN = 1e-8
 # A site is never weaker or stronger than this beside what the data say. And no fit counts
 # as using more of the data.
 WEAKEST, STRONGEST, LARGEST_SHARE = 1e-3, 1e8, 0.98
@@ -169,6 +171,7 @@ def refined(
     unit = beta = noise_precision
     (estep,) = make(model.with_noise([unit]))
     theta = task.operator.column_norms_squared(like)
+    theta = xp.maximum(theta, UNSEEN * xp.max(theta))
     share, power = _first_guess(model)
     prior = Mixture(share, power, 1.0 if backend.is_complex(like) else 0.5, model.tie)
     pull = xp.zeros(n, dtype=like.dtype, device=backend.device_of(like))
