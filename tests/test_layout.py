@@ -16,6 +16,7 @@ LAYERS = [
     {"operators"},
     {"linalg"},
     {"inference"},
+    {"learning"},
     {"posterior", "derived", "results", "storage", "data_checks", "validation", "plot", "page"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},

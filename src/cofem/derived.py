@@ -60,6 +60,9 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
         for i, task in enumerate(tasks_of(post, "sample"))
     ]
     moved = draws[0] if mean.ndim == 1 else backend.namespace(mean).stack(draws, axis=1)
+    if post.marginals is not None:
+        std = backend.namespace(mean).sqrt(post.gaussian_variance)
+        return post.marginals.draw(moved / std, seed)
     return mean + moved
 
 

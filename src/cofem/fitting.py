@@ -26,6 +26,8 @@ from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_m
 from cofem.inference.model import Model, Task
 from cofem.inference.noise import estimate_noise_precision
 from cofem.inference.options import whole_number
+from cofem.inference.stopping import Verdict
+from cofem.learning.fit import Learned, Settings, choose_prior, learn
 from cofem.posterior import Posterior
 from cofem.results import posterior_of
 
@@ -36,6 +38,7 @@ def fit(
     *,
     noise_precision: Any = None,
     method: Any = "auto",
+    prior: str = "auto",
     nonnegative: bool = False,
     real: bool = False,
     groups: Any = None,
@@ -64,6 +67,11 @@ def fit(
     method : str or method object
         "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
         dataclass such as ``cofem.CoFEM(n_probes=20)``.
+    prior : {"auto", "mixture", "ard"}
+        "mixture": a spike at zero and normal slabs, whose weights are learned for all
+        coordinates together. "ard": one precision for every coordinate, sparse Bayesian
+        learning as in the paper. "auto": the mixture, and "ard" where its end cannot be
+        certified or the model is one it is not made for (``docs/prior.md``).
     nonnegative : bool
         z ≥ 0, by a rectified Gaussian posterior.
     real : bool
@@ -124,6 +132,7 @@ def fit(
     tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
+    which = choose_prior(prior, chosen, model)
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
     with (
@@ -135,21 +144,19 @@ def fit(
         if checkpoint is not None:
             kept = _checkpoint(checkpoint, model, chosen, seed)
             began -= kept.seconds
-        searched = 0
-        if noise_precision is None:
-            model, searched = _with_estimated_noise(model, chosen, seed, kept, group)
-        alpha = starting_precision(model, chosen)
-        before = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
-        outcome = run_method(
-            model, chosen, alpha, seed=seed, max_iter=max_iter, tol=tol, callback=watch,
-            keeper=kept, group=group,
+        settings = Settings(
+            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group
         )
-        found = outcome.found
-        found.history["products"] = [p + searched for p in found.history["products"]]
-        found.history["seconds"] = [s + before for s in found.history["seconds"]]
-        post = posterior_of(model, outcome, chosen, joint)
+        spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
+        if which == "ard":
+            learned = _ard(model, noise_precision is not None, settings, kept)
+        else:
+            learned = learn(model, which, noise_precision is not None, settings)
+        found = learned.outcome.found
+        found.history["seconds"] = [s + spent for s in found.history["seconds"]]
+        post = posterior_of(learned, chosen, joint)
         found.history["seconds"][-1] = time.perf_counter() - began
-    if post.message in found.troubles or (not post.converged and tol > 0 and not found.stopped):
+    if found.worth_a_warning:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
 
@@ -200,9 +207,8 @@ def posterior(
     refuse_too_large(model, chosen)
     with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
-        found = outcome.found
-        found.converged, found.message = True, "hyperparameters given, nothing learned"
-        post = posterior_of(model, outcome, chosen, joint)
+        outcome.found.verdict = Verdict.GIVEN
+        post = posterior_of(Learned("ard", model, outcome), chosen, joint)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
@@ -249,12 +255,28 @@ def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoin
     return Checkpoint(path, model, method, seed)
 
 
+def _ard(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
+    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
+    searched = 0
+    if not given:
+        model, searched = _with_estimated_noise(model, settings, kept)
+    outcome = run_method(
+        model, settings.method, starting_precision(model, settings.method), seed=settings.seed,
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
+        group=settings.group,
+    )  # fmt: skip
+    history = outcome.found.history
+    history["products"] = [p + searched for p in history["products"]]
+    return Learned("ard", model, outcome)
+
+
 def _with_estimated_noise(
-    model: Model, method: Method, seed: int, kept: Checkpoint | None, group: Group
+    model: Model, settings: Settings, kept: Checkpoint | None
 ) -> tuple[Model, int]:
     """Return the model with its noise precision found, and the products that took."""
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
+    method, seed, group = settings.method, settings.seed, settings.group
     estimate = estimate_noise_precision(
         model,
         lambda m: make_esteps(m, method, seed, group),

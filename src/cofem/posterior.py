@@ -18,6 +18,7 @@ from cofem.inference.rectified import (
     rectified_moments,
     rectified_quantile,
 )
+from cofem.learning.marginals import Marginals, support_by_probability
 from cofem.operators import LinearOperator
 
 
@@ -47,6 +48,12 @@ class Posterior:
         Whether the mean settled, and what happened in words.
     method, options
         The name of the method that ran, and its dataclass.
+    prior : {"mixture", "ard"}
+        The prior that ran: learned, or one precision for every coordinate.
+    marginals : Marginals or None
+        What the learned prior makes of every coordinate.
+    pull : array or None
+        b of the sites exp(−a u²/2 + b u), of which ``precision`` holds a.
 
     Examples
     --------
@@ -72,6 +79,9 @@ class Posterior:
     method: str
     options: Any
     nonnegative: bool = False
+    prior: str = "ard"
+    marginals: Marginals | None = field(default=None, repr=False)
+    pull: Any = field(default=None, repr=False)
     tasks: tuple[Task, ...] = field(default=(), repr=False)
     sparsifier: LinearOperator | None = field(default=None, repr=False)
 
@@ -89,6 +99,8 @@ class Posterior:
         >>> post.mean, post.variance, post.std
         (array([0.75, 1.5 ]), array([0.25, 0.25]), array([0.5, 0.5]))
         """
+        if self.marginals is not None:
+            return self.marginals.mean
         if not self.nonnegative:
             return self.gaussian_mean
         return rectified_moments(self.gaussian_mean, self.gaussian_variance)[0]
@@ -96,9 +108,27 @@ class Posterior:
     @property
     def variance(self) -> Array:
         """The posterior variance of every coordinate (E|z − μ|² if complex)."""
+        if self.marginals is not None:
+            return self.marginals.variance
         if not self.nonnegative:
             return self.gaussian_variance
         return rectified_moments(self.gaussian_mean, self.gaussian_variance)[1]
+
+    @property
+    def probability(self) -> Array | None:
+        """P(z_j ≠ 0) under the learned prior, in the shape of z; None under "ard".
+
+        Examples
+        --------
+        >>> import numpy as np, cofem
+        >>> rng = np.random.default_rng(0)
+        >>> phi = rng.normal(size=(50, 100))
+        >>> z = np.zeros(100); z[[5, 40]] = [1.0, -2.0]
+        >>> post = cofem.fit(phi, phi @ z + 0.1 * rng.normal(size=50))
+        >>> np.flatnonzero(post.probability > 0.9)
+        array([ 5, 40])
+        """
+        return None if self.marginals is None else self.marginals.probability
 
     @property
     def std(self) -> Array:
@@ -165,6 +195,10 @@ class Posterior:
         _check_level(level)
         if backend.is_complex(self.gaussian_mean):
             raise ValueError("a complex coordinate has no interval; use std for its spread")
+        if self.marginals is not None:
+            edges = (1 - level) / 2, (1 + level) / 2
+            low, high = (self.marginals.quantile(p) for p in edges)
+            return low, high
         if self.nonnegative:
             edges = (1 - level) / 2, (1 + level) / 2
             low, high = (
@@ -175,9 +209,11 @@ class Posterior:
         return self.gaussian_mean - reach, self.gaussian_mean + reach
 
     def support(self, level: float = 0.95) -> Array:
-        """Return the mask of coordinates whose interval excludes zero.
+        """Return the mask of coordinates that are not zero.
 
-        Complex: whose |μ| exceeds the radius that holds a draw of that probability.
+        Under the learned prior: as many, by falling probability, as keep the expected share of
+        false ones within 1 − ``level``. Under "ard": those whose interval excludes zero
+        (complex: whose |μ| exceeds the radius that holds a draw of that probability).
 
         Examples
         --------
@@ -188,6 +224,8 @@ class Posterior:
         array([False,  True])
         """
         _check_level(level)
+        if self.marginals is not None:
+            return support_by_probability(self.marginals.probability, level)
         xp = backend.namespace(self.gaussian_mean)
         if backend.is_complex(self.gaussian_mean):
             radius = math.sqrt(-math.log(1 - level))  # |z − μ|²/Σ is exponential
@@ -198,10 +236,12 @@ class Posterior:
         return (low > 0) | (high < 0)
 
     def sample(self, n: int, seed: int | None = None) -> Array:
-        """Draw ``n`` exact samples, shape (n, *shape of z).
+        """Draw ``n`` samples, shape (n, *shape of z).
 
-        Each is a solve with perturbed data and prior: no covariance is formed. Of
-        a non-negative model the coordinates are drawn independently.
+        Each is a solve with perturbed data and prior: no covariance is formed. Under the learned
+        prior the marginals are those of the posterior, with its atom at zero, and coordinates
+        that are not zero vary together as in the Gaussian posterior. Of a non-negative model
+        the coordinates are drawn independently.
 
         Examples
         --------
@@ -278,7 +318,8 @@ class Posterior:
         beta = np.atleast_1d(np.asarray(self.noise_precision))
         noise = f"{beta[0]:.4g}" if len(beta) == 1 else f"{len(beta)} values"
         return (
-            f"Posterior({shape} unknowns, {active}; {self.method}, {iterations} iterations, "
+            f"Posterior({shape} unknowns, {active}; {self.method}, prior {self.prior}, "
+            f"{iterations} iterations, "
             f"{state}; noise_precision={noise}, log_evidence={self.log_evidence:.6g})"
         )
 

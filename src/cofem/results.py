@@ -9,21 +9,19 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.loop import Outcome
 from cofem.inference.methods import Method
-from cofem.inference.model import Model
 from cofem.inference.moments import Report
+from cofem.learning.fit import Learned
 from cofem.posterior import Posterior
 
 
-def posterior_of(model: Model, outcome: Outcome, method: Method, joint: bool) -> Posterior:
+def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
     """Return the posterior, in task order; ``joint`` says whether it has an axis of tasks."""
-    found, reports = outcome.found, outcome.reports
+    model = learned.model
+    found, reports = learned.outcome.found, learned.outcome.reports
     xp = backend.namespace(found.alpha)
     _add_report(found.history, reports)
     found.troubles += [r.trouble for r in reports if r.trouble]
-    if found.troubles:
-        found.converged, found.message = False, found.troubles[0]
 
     def per_task(name: str) -> list[Array]:
         placed: list[Array] = [None] * len(model.tasks)
@@ -35,6 +33,9 @@ def posterior_of(model: Model, outcome: Outcome, method: Method, joint: bool) ->
     def shaped(arrays: list[Array]) -> Array:
         return xp.stack(arrays) if joint else arrays[0]
 
+    marginals = learned.marginals
+    if marginals is not None and not joint:
+        marginals = marginals.of_one_task()
     beta = np.array([t.noise_precision for t in model.tasks])
     return Posterior(
         gaussian_mean=shaped(found.means),
@@ -50,6 +51,9 @@ def posterior_of(model: Model, outcome: Outcome, method: Method, joint: bool) ->
         method=method.name,
         options=method,
         nonnegative=model.nonnegative,
+        prior=learned.prior,
+        marginals=marginals,
+        pull=None if learned.pulls is None else shaped(learned.pulls),
         tasks=model.tasks,
         sparsifier=model.sparsifier,
     )

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import cofem
 from cofem import simulate
 from cofem.inference import noise, noise_mixture
 from cofem.inference.dispatch import covariance_free_esteps, make_esteps, starting_precision
@@ -110,6 +111,19 @@ def test_dense_coefficients_are_no_noise(seed):
     end = alone(Dense(phi), y)
     assert end.settled
     assert 0.5 < end.noise_precision / 100 < 2
+
+
+@pytest.mark.parametrize("method", ["cofem", "em"])
+@pytest.mark.parametrize("shape", [(60, 100), (150, 50)])
+def test_columns_of_zeros_are_no_trouble(shape, method):
+    rng = np.random.default_rng(0)
+    phi, z = rng.normal(size=shape) / math.sqrt(shape[0]), np.zeros(shape[1])
+    phi[:, [3, 17]], z[[5, 9, 30]] = 0.0, 3.0
+    y = phi @ z + 0.1 * rng.normal(size=shape[0])
+    post = cofem.fit(phi, y, method=method, max_iter=1000)
+    assert 1 / 3 < post.noise_precision / 100 < 3
+    np.testing.assert_array_equal(post.mean[[3, 17]], 0.0)
+    assert np.isfinite(post.variance).all()
 
 
 def test_complex_data():

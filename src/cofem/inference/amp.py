@@ -134,11 +134,10 @@ def run(
     found = LoopResult(
         kept_alpha,
         [kept.mean],
-        journal.settled and not troubles,
-        troubles[0] if troubles else journal.message(),
+        journal.verdict,
+        journal.facts,
         journal.history,
         troubles,
-        journal.stopped,
     )
     return Outcome(found, [_report(kept)])
 

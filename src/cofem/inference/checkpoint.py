@@ -91,7 +91,8 @@ class Checkpoint:
         }
         arrays = {"about": np.asarray(json.dumps(about))}
         if state is not None:
-            arrays["alpha"] = backend.to_numpy(state.alpha)
+            for name, value in state.rule.items():
+                arrays[f"rule_{name}"] = value
             for i, mean in enumerate(state.means):
                 arrays[f"mean_{i}"] = backend.to_numpy(mean)
             for name, values in state.history.items():
@@ -127,8 +128,10 @@ class Checkpoint:
             backend.from_numpy(arrays[f"mean_{i}"], like)
             for i in range(sum(name.startswith("mean_") for name in arrays))
         ]
-        alpha = backend.from_numpy(arrays["alpha"], like)
-        self._state = LoopState(about["iteration"], alpha, means, about["products"], history)
+        rule = {n.removeprefix("rule_"): v for n, v in arrays.items() if n.startswith("rule_")}
+        if "alpha" in arrays:  # of before rules had a state of their own
+            rule["alpha"] = arrays["alpha"]
+        self._state = LoopState(about["iteration"], rule, means, about["products"], history)
 
 
 def _fingerprint(model: Model, method: Method, seed: int) -> str:

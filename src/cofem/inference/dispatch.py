@@ -11,7 +11,7 @@ from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep, WoodburyEStep
 from cofem.inference.loop import Callback, Keeper, Outcome, run_em
 from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Method, Sequential, Woodbury
-from cofem.inference.model import Family, Model, initial_precision
+from cofem.inference.model import Family, Model, initial_precision, relative_units
 from cofem.inference.moments import EStep
 
 
@@ -76,11 +76,13 @@ def covariance_free_esteps(
 
 
 def starting_precision(model: Model, method: Method) -> Array:
-    """Return the α that every method starts from, the same for every coordinate."""
+    """Return the α to start from: the same for every coordinate, in units of its column."""
     like = model.like
     xp = backend.namespace(like)
     value = method.initial_precision
+    dtype = backend.real_dtype(like.dtype, xp)
     if value is None:
         value = initial_precision(model)
-    dtype = backend.real_dtype(like.dtype, xp)
+        if model.sparsifier is None:
+            return xp.astype(value * relative_units(model), dtype, copy=False)
     return xp.full((model.n_precisions,), value, dtype=dtype, device=backend.device_of(like))

@@ -81,21 +81,24 @@ class BandedEStep:
         self.family, self._like = family, like
         self._coefficients = _required(family.operator)
         self._complex = backend.is_complex(like)
-        y = backend.to_numpy(family.y)
-        if self._complex:  # the two parts share the covariance and are two traces
-            y = np.concatenate([y.real, y.imag])
-        self._y = y.astype(np.float64)
+        self._y = self._parts(backend.to_numpy(family.y))
 
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
         """Return the exact moments."""
-        found = banded.moments(
-            self._coefficients,
-            self._y,
-            backend.to_numpy(alpha).astype(np.float64),
-            self.family.noise_precision,
-        )
+        precision = backend.to_numpy(alpha).astype(np.float64)
+        # What a pull puts at pull/α is taken off the data first.
+        placed = None if pull is None else self._parts(backend.to_numpy(pull)) / precision
+        y = self._y if placed is None else self._y - self.family.operator.forward(placed)
+        found = banded.moments(self._coefficients, y, precision, self.family.noise_precision)
         tasks = len(self.family.members)
-        mean = found.mean
+        mean = found.mean if placed is None else found.mean + placed
         if self._complex:
             mean = mean[:tasks] + 1j * mean[tasks:]
         mean = self._home(mean, complex_=self._complex)
@@ -103,9 +106,16 @@ class BandedEStep:
             mean=mean,
             variance=self._home(found.variance[0]),
             sparse_mean=mean,
+            cavity=None if pull is None else self._home(1 / found.variance[0] - precision),
             freedom=tasks * float(found.freedom[0]),
             log_evidence=self._log_evidence(found),
         )
+
+    def _parts(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows of real numbers: the parts of complex ones share their covariance."""
+        if self._complex:
+            rows = np.concatenate([rows.real, rows.imag])
+        return rows.astype(np.float64)
 
     def report(self, alpha: Array, moments: Moments) -> Report:
         """Return the exact variances with zero error."""

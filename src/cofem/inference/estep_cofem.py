@@ -13,11 +13,17 @@ from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Family
 from cofem.inference.moments import Moments, Report, log_evidence
-from cofem.inference.shrinkage import bounded_variance, shrink_report
+from cofem.inference.shrinkage import bounded_variance, cavity_precision, shrink_report
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Coefficients, Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
-from cofem.linalg.probes import ExtraSystems, ProbeMaker, estimate_diagonal, rademacher
+from cofem.linalg.probes import (
+    DiagonalEstimate,
+    ExtraSystems,
+    ProbeMaker,
+    estimate_diagonal,
+    rademacher,
+)
 from cofem.linalg.quadrature import log_determinant
 from cofem.linalg.systems import Matrix, posterior_precision
 from cofem.operators import LinearOperator
@@ -89,14 +95,11 @@ class CovarianceFreeEStep:
         last: bool,
         pull: Array | None = None,
     ) -> Moments:
-        """Return the mean, and unless no M-step follows the variances too.
-
-        ``pull`` is added to βΦᴴy: what a prior that is not centred at zero adds to it.
-        """
+        """Return the mean, and unless no M-step follows the variances too."""
         xp = backend.namespace(alpha)
         options, sparsifier = self.options, self._sparsifier
         mean_system = ExtraSystems(
-            self._rhs if pull is None else self._rhs + pull,
+            self._pulled(pull),
             None if options.joint_tolerance else start,
             max(options.mean_rtol, 10 * self._precision),
             options.mean_balance if sparsifier is None else 0.0,
@@ -122,7 +125,9 @@ class CovarianceFreeEStep:
         )
         mean, mean_steps, mean_status = found.beside()
         _refuse_indefinite(mean_status, found.status)
-        count, image = None, mean
+        count, image, cavity, departs = None, mean, None, math.nan
+        if pull is not None:
+            cavity, departs = self._cavity(found, alpha)
         if sparsifier is None:
             variance, trace = backend.repeated(
                 bounded_variance, found.diagonal, found.variance, alpha, self._norms,
@@ -141,11 +146,31 @@ class CovarianceFreeEStep:
             variance=variance,
             sparse_mean=image,
             count=count,
+            cavity=cavity,
+            departs=departs,
             freedom=mean.shape[0] * (mean.shape[1] - float(trace)),
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
             trouble=_trouble(mean_status, "mean"),
         )
+
+    def _pulled(self, pull: Array | None) -> Array:
+        if pull is None:
+            return self._rhs
+        return self._rhs + (pull if self._sparsifier is None else self._sparsifier.adjoint(pull))
+
+    def _cavity(self, found: DiagonalEstimate, alpha: Array) -> tuple[Array, float]:
+        """Return how precisely the data know each coordinate, and how far that is from one number.
+
+        See :func:`~cofem.inference.shrinkage.cavity_precision`.
+        """
+        theta = self._norms
+        if self._sparsifier is not None:
+            theta = backend.namespace(alpha).ones_like(alpha)
+        return cavity_precision(
+            found.diagonal, found.variance, found.n_probes, alpha, theta,
+            self.family.noise_precision,
+        )  # fmt: skip
 
     def _count(self, sparsifier: LinearOperator, alpha: Array, iteration: int) -> Array | None:
         """Return the leverage of every row of R, or None to count rows."""

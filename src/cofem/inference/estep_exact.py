@@ -22,7 +22,14 @@ class _ExactReport(ABC):
     family: Family
 
     @abstractmethod
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
         """Return the exact moments."""
 
     def report(self, alpha: Array, moments: Moments) -> Report:
@@ -76,12 +83,19 @@ class CholeskyEStep(_ExactReport):
             self._leverage = ExactLeverage(self._sparsifier) if leverage else None
         self._set_up = _products_of_dense(family)
 
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
         """Return the exact moments."""
         xp = backend.namespace(alpha)
         alpha = xp.astype(alpha, xp.float64, copy=False)
         root = self._root(alpha)
-        mean = xp.matrix_transpose(_adjoint(root) @ (root @ self._rhs))
+        mean = xp.matrix_transpose(_adjoint(root) @ (root @ self._pulled(pull)))
         evidence, count = math.nan, None
         if self._sparsifier is None:
             variance, sparse_mean = xp.sum(backend.abs_squared(root), axis=0), mean
@@ -101,10 +115,21 @@ class CholeskyEStep(_ExactReport):
             variance=_real_like(variance, self._like),
             sparse_mean=xp.astype(sparse_mean, self._like.dtype, copy=False),
             count=count,
+            cavity=None if pull is None else _cavity(alpha, variance, self._like),
             freedom=mean.shape[0] * determined,
             log_evidence=evidence,
             products=products,
         )
+
+    def _pulled(self, pull: Array | None) -> Array:
+        """Return the right-hand sides (D, L)."""
+        if pull is None:
+            return self._rhs
+        xp = backend.namespace(pull)
+        wide = xp.astype(pull, self._rhs.dtype, copy=False)
+        if self._sparsifier is not None:
+            wide = wide @ backend.conj(self._sparsifier)
+        return self._rhs + xp.matrix_transpose(wide)
 
     def _root(self, alpha: Array) -> Array:
         """Return the inverse of the Cholesky factor: Q⁻¹ = rootᴴ root."""
@@ -141,18 +166,32 @@ class WoodburyEStep(_ExactReport):
         self._y = xp.matrix_transpose(xp.astype(family.y, self._phi.dtype))  # (N, L)
         self._set_up = _products_of_dense(family)
 
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
         """Return the exact moments."""
         xp = backend.namespace(alpha)
         alpha = xp.astype(alpha, xp.float64, copy=False)
         scaled = self._phi / xp.sqrt(alpha)  # Φ α^-½, so that C_y = I/β + scaled scaledᴴ
         root = backend.inverse_cholesky(self._noise + scaled @ _adjoint(scaled))
         whitened = root @ scaled
-        mean = xp.matrix_transpose(_adjoint(whitened) @ (root @ self._y)) / xp.sqrt(alpha)
+        # What a pull puts at pull/α is taken off the data first.
+        placed = None if pull is None else xp.astype(pull, self._phi.dtype, copy=False) / alpha
+        y = self._y
+        if placed is not None:
+            y = y - self._phi @ xp.matrix_transpose(placed)
+        mean = xp.matrix_transpose(_adjoint(whitened) @ (root @ y)) / xp.sqrt(alpha)
+        if placed is not None:
+            mean = mean + placed
         # h_j = α_j Σ_jj = 1 − ‖whitened_j‖²; it cannot be below its exact bound.
         n, beta = self._phi.shape[0], self.family.noise_precision
-        h = 1 - xp.sum(backend.abs_squared(whitened), axis=0)
-        h = xp.maximum(h, alpha / (alpha + beta * self._norms))
+        known = xp.sum(backend.abs_squared(whitened), axis=0)
+        h = xp.maximum(1 - known, alpha / (alpha + beta * self._norms))
         diagonal = backend.real(xp.linalg.diagonal(root))
         log_det_data = -2 * float(xp.sum(xp.log(xp.astype(diagonal, xp.float64))))
         log_det = log_det_data + float(xp.sum(xp.log(xp.astype(alpha, xp.float64))))
@@ -163,10 +202,17 @@ class WoodburyEStep(_ExactReport):
             mean=single,
             variance=_real_like(h / alpha, self._like),
             sparse_mean=single,
+            cavity=None if pull is None else _real_like(alpha * known / h, self._like),
             freedom=mean.shape[0] * float(xp.sum(xp.astype(1 - h, xp.float64))),
             log_evidence=log_evidence(self.family, alpha, mean, log_det),
             products=products,
         )
+
+
+def _cavity(alpha: Array, variance: Array, like: Array) -> Array:
+    """Return 1/variance − α, in double precision until the difference is taken."""
+    xp = backend.namespace(alpha)
+    return _real_like(xp.clip(1 / variance - alpha, min=0.0), like)
 
 
 def _double(matrix: Array, like: Array) -> Array:

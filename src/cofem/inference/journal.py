@@ -16,9 +16,9 @@ from cofem.inference.loop import (
     empty_history,
     record,
     relative_change,
-    verdict,
 )
 from cofem.inference.model import Model
+from cofem.inference.stopping import Verdict
 
 
 class Journal:
@@ -95,9 +95,19 @@ class Journal:
         self.settled = self._tol > 0 and (done or (count > 1 and self._change <= self._tol))
         return self.settled or self.stopped or count == self._max_iter
 
-    def message(self) -> str:
-        """Say in words how the run ended."""
-        return verdict(self.settled, self.stopped, self._tol, self._max_iter, self._change)
+    @property
+    def verdict(self) -> Verdict:
+        """How the run ended."""
+        if self.settled:
+            return Verdict.MEAN_SETTLED
+        if self.stopped:
+            return Verdict.STOPPED
+        return Verdict.AS_ASKED if self._tol == 0 else Verdict.MEAN_NOT_SETTLED
+
+    @property
+    def facts(self) -> dict[str, float]:
+        """What the verdict's sentence names."""
+        return {"tol": self._tol, "max_iter": self._max_iter, "change": self._change}
 
 
 def refuse(

@@ -1,4 +1,4 @@
-"""The one EM loop, for every E-step."""
+"""The one loop, for every E-step and every site rule."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.convergence import Drift, moved
+from cofem.inference.ard import Ard
+from cofem.inference.convergence import moved
 from cofem.inference.model import Model
-from cofem.inference.moments import EStep, Report
-from cofem.inference.mstep import update_precision
+from cofem.inference.moments import EStep, Moments, Report
+from cofem.inference.stopping import Verdict
 
 
 @dataclass(frozen=True)
@@ -47,23 +48,38 @@ class LoopResult:
 
     alpha: Array
     means: list[Array]
-    converged: bool
-    message: str
+    verdict: Verdict
+    facts: dict[str, Any] = field(default_factory=dict)
     history: dict[str, list[float]] = field(default_factory=empty_history)
     troubles: list[str] = field(default_factory=list)
-    stopped: bool = False
+    moments: Sequence[Moments] = ()
+
+    @property
+    def converged(self) -> bool:
+        """Whether it ended as it should, and all systems were solved."""
+        return self.verdict.converged and not self.troubles
+
+    @property
+    def message(self) -> str:
+        """What happened, for the user."""
+        return self.troubles[0] if self.troubles else self.verdict.value.format(**self.facts)
+
+    @property
+    def worth_a_warning(self) -> bool:
+        """Whether the user has to be told without asking."""
+        asked = (Verdict.STOPPED, Verdict.AS_ASKED)
+        return bool(self.troubles) or (not self.converged and self.verdict not in asked)
 
 
 @dataclass(frozen=True)
 class LoopState:
     """Everything that the next iteration needs: what a checkpoint holds.
 
-    ``alpha`` is the M-step's after ``iteration``; ``means`` are one array per family, and
-    behind them those that :class:`~cofem.inference.convergence.Drift` keeps.
+    ``rule`` is the site rule's after ``iteration``; ``means`` are one array per family.
     """
 
     iteration: int
-    alpha: Array
+    rule: dict[str, np.ndarray]
     means: list[Array]
     products: int
     history: dict[str, list[float]]
@@ -78,6 +94,49 @@ class Keeper(Protocol):
 
     def keep(self, state: LoopState) -> None:
         """Take the state after an M-step."""
+        ...
+
+
+class SiteRule(Protocol):
+    """What prior the coordinates have: sites exp(−a u²/2 + b u), and how they are learned."""
+
+    needs_variances: bool
+    """Whether the last iteration, which no other follows, needs variances too."""
+
+    @property
+    def alpha(self) -> Array:
+        """The precisions that the user is shown."""
+        ...
+
+    def sites(self) -> list[tuple[Array, Array | None]]:
+        """Return a and b of every family, at the noise precision of its E-step."""
+        ...
+
+    def absorb(
+        self, moments: Sequence[Moments], before: Sequence[Array] | None, random: bool
+    ) -> Verdict | None:
+        """Take the moments under the present sites; return a verdict if they are the last."""
+        ...
+
+    def advance(self) -> None:
+        """Move the sites on, and the noise."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the sentences of a verdict may name."""
+        ...
+
+    @property
+    def unfinished(self) -> Verdict:
+        """The verdict if there are no more iterations."""
+        ...
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what the next iteration needs."""
+        ...
+
+    def restore(self, kept: dict[str, np.ndarray]) -> None:
+        """Go on from there."""
         ...
 
 
@@ -99,32 +158,51 @@ def run_em(
     callback: Callback | None = None,
     keeper: Keeper | None = None,
 ) -> Outcome:
-    """Alternate E- and M-steps until the mean settles or ``max_iter`` E-steps are done.
+    """Run sparse Bayesian learning at the model's noise precision, and report."""
+    rule = Ard(model, alpha, tol)
+    found = iterate(
+        model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, keeper=keeper
+    )
+    reports = [e.report(found.alpha, m) for e, m in zip(esteps, found.moments, strict=True)]
+    return Outcome(found, reports)
 
-    No M-step follows the last E-step, so mean and variance belong to the α that
-    is returned. ``esteps`` has one E-step for every family of tasks.
+
+def iterate(
+    model: Model,
+    esteps: Sequence[EStep],
+    rule: SiteRule,
+    *,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    keeper: Keeper | None = None,
+    spent: int = 0,
+) -> LoopResult:
+    """Alternate moments and sites until the rule is satisfied or ``max_iter`` E-steps are done.
+
+    The sites do not move after the last E-step, so mean and variance belong to those that the
+    rule holds in the end. ``esteps`` has one E-step for every family of tasks; ``spent`` are
+    products to count from.
     """
-    began = time.perf_counter()
-    history = empty_history()
-    previous: list[Array] | None = None
-    drift = Drift(tol)
-    products = done = 0
+    began, products, done = time.perf_counter(), spent, 0
+    history, previous, sparse = empty_history(), None, None
     state = keeper.resume() if keeper is not None else None
     if state is not None and state.iteration < max_iter:
-        done, alpha, previous = state.iteration, state.alpha, state.means[: len(esteps)]
-        drift = Drift(tol, state.means[len(esteps) :])
+        done, previous = state.iteration, state.means
+        rule.restore(state.rule)
+        sparse = [_image(model, mean) for mean in previous]
         products, history = state.products, state.history
         began -= history["seconds"][-1]
+    verdict = None
     for count in range(done + 1, max_iter + 1):
+        last = count == max_iter and not rule.needs_variances
+        starts = previous or [None] * len(esteps)
         moments = [
-            estep.moments(
-                alpha, None if previous is None else previous[i], count, last=count == max_iter
-            )
-            for i, estep in enumerate(esteps)
+            estep.moments(a, start, count, last, pull)
+            for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)
         ]
         means = [m.mean for m in moments]
         change = math.inf if previous is None else relative_change(means, previous)
-        in_order = model.in_task_order(means)
         products += sum(m.products for m in moments)
         shown = IterationState(
             iteration=count,
@@ -133,33 +211,42 @@ def run_em(
             cg_steps=max(m.cg_steps for m in moments),
             products=products,
             seconds=time.perf_counter() - began,
-            mean=in_order[0] if len(in_order) == 1 else backend.namespace(alpha).stack(in_order),
-            precision=alpha,
+            mean=_shown(model, means),
+            precision=rule.alpha,
         )
         record(history, shown, sum(m.log_evidence for m in moments))
         answer = callback(shown) if callback is not None else None
-        stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
-        settled = count > 1 and tol > 0 and change <= tol
-        # Without random probes the change itself goes to zero, and that is waited for.
-        random = shown.cg_steps > 0
-        trembling = random and drift.settled(means, count) and not settled
-        if settled or trembling or stop or count == max_iter:
+        verdict = rule.absorb(moments, sparse, random=shown.cg_steps > 0)
+        if tol == 0:
+            verdict = None
+        if verdict is None and isinstance(answer, (bool, np.bool_)) and answer:
+            verdict = Verdict.STOPPED
+        if verdict is not None or count == max_iter:
             break
-        previous = means
-        alpha = update_precision(model, moments)
+        previous, sparse = means, [m.sparse_mean for m in moments]
+        rule.advance()
         if keeper is not None:
-            kept = [*previous, *drift.kept]
-            keeper.keep(LoopState(count, alpha, kept, products, history))
-    message = verdict(settled, stop, tol, max_iter, change, trembling)
+            keeper.keep(LoopState(count, rule.state(), previous, products, history))
+    if verdict is None:
+        verdict = Verdict.AS_ASKED if tol == 0 else rule.unfinished
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"
         for m in moments
         if m.trouble
     ]
-    converged = settled or trembling
-    found = LoopResult(alpha, in_order, converged, message, history, troubles, stop)
-    reports = [e.report(alpha, m) for e, m in zip(esteps, moments, strict=True)]
-    return Outcome(found, reports)
+    facts = {"max_iter": max_iter, **rule.facts()}
+    in_order = model.in_task_order(means)
+    return LoopResult(rule.alpha, in_order, verdict, facts, history, troubles, moments)
+
+
+def _shown(model: Model, means: Sequence[Array]) -> Array:
+    """Return the means in the shape of z."""
+    rows = model.in_task_order(means)
+    return rows[0] if len(rows) == 1 else backend.namespace(rows[0]).stack(rows)
+
+
+def _image(model: Model, mean: Array) -> Array:
+    return mean if model.sparsifier is None else model.sparsifier.forward(mean)
 
 
 def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
@@ -178,29 +265,3 @@ def record(history: dict[str, list[float]], state: IterationState, log_evidence:
     history["cg_steps"].append(state.cg_steps)
     history["products"].append(state.products)
     history["seconds"].append(state.seconds)
-
-
-def verdict(
-    settled: bool,
-    stopped: bool,
-    tol: float,
-    max_iter: int,
-    change: float,
-    trembling: bool = False,
-) -> str:
-    """Say in words how the iterations ended."""
-    if settled:
-        return f"the mean changes by less than tol={tol:g} per iteration"
-    if trembling:
-        return (
-            f"the mean drifts by less than tol={tol:g} per iteration; that it still changes by "
-            f"{change:.2g} is the noise of the random probes (a larger n_probes lowers it)"
-        )
-    if stopped:
-        return "stopped by the callback"
-    if tol == 0:
-        return f"ran the {max_iter} iterations asked for (tol=0)"
-    return (
-        f"the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
-        f"(tol={tol:g}): raise max_iter, or accept it with a larger tol"
-    )

@@ -270,6 +270,10 @@ def _refuse_unfit(method: Method, model: Model) -> None:
         )
 
 
+# A dense matrix is factorised even where that takes so many times the products of CoFEM.
+EXACT_FOR_DENSE = 5.0
+
+
 def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     """Return exact EM where its factorisation costs less than CoFEM's products at that size.
 
@@ -289,6 +293,8 @@ def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     else:
         per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
     covariance_free = 250 * per_row + 3e7
+    if dense:  # a matrix may be coherent, and then probes need many more
+        covariance_free *= EXACT_FOR_DENSE
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()
     return EM() if exact_em <= exact_woodbury else Woodbury()

@@ -106,6 +106,19 @@ class Tie:
             return second_moment
         return backend.group_means(second_moment, self.labels, self.sizes)
 
+    def sums(self, x: Array) -> Array:
+        """Replace every entry by the sum over its group."""
+        if self.labels is None:
+            return x
+        return backend.group_means(x, self.labels, self.sizes) * self.counts(x)
+
+    def counts(self, like: Array) -> Array:
+        """Return the size of every coordinate's group, as an array like the one given."""
+        if self.labels is None:
+            return backend.namespace(like).ones_like(like)
+        sizes = self.sizes[self.labels].astype(backend.to_numpy(like).dtype)
+        return backend.from_numpy(sizes, like)
+
 
 @dataclass(frozen=True)
 class Model:
@@ -182,6 +195,26 @@ def initial_precision(model: Model) -> float:
     if columns == 0.0:
         return model.n_unknowns / signal  # Φ = 0: nothing can be learned anyway
     return columns / signal  # E‖Φz‖² = Σ‖φ_j‖²/α
+
+
+# A column shorter than this beside the longest counts as one of zeros.
+UNSEEN = 1e-12
+
+
+def relative_units(model: Model) -> Array:
+    """Return the squared length of every column beside the mean, (D,); one where it is zero.
+
+    Precisions that start in proportion to these do not depend on the units of the columns. What
+    shares a precision has one unit.
+    """
+    xp = backend.namespace(model.tasks[0].y)
+    total: Array = 0.0
+    for task in model.tasks:
+        norms = task.operator.column_norms_squared(task.y)
+        total = total + xp.astype(norms, xp.float64)
+    mean, seen = xp.mean(total), total > UNSEEN * xp.max(total)
+    units = xp.where(seen, total / xp.where(mean > 0, mean, xp.ones_like(mean)), 1.0 + 0 * total)
+    return 1 / model.tie.average(1 / units)
 
 
 def _signal_power(model: Model) -> float:

@@ -27,6 +27,12 @@ class Moments:
     count : array (M,) or None
         How many directions each α_j stands for; None: one. See
         :mod:`cofem.inference.leverage`.
+    cavity : array (M,) or None
+        1/Var (Rx)_j − α_j: how precisely the data and the other coordinates alone know each
+        coordinate. Given where a pull was.
+    departs : float
+        The root mean square by which the precisions of the cavities depart from one number for
+        all coordinates, relative to it, as far as the probes tell; 0 where they are exact.
     freedom : float
         The number of directions that the data determine, over all tasks of the
         family: R = I, Σ_j (1 − α_j Σ_jj) for each.
@@ -42,6 +48,8 @@ class Moments:
     variance: Array | None
     sparse_mean: Array
     count: Array | None = None
+    cavity: Array | None = None
+    departs: float = 0.0
     freedom: float = math.nan
     log_evidence: float = math.nan
     cg_steps: int = 0
@@ -70,8 +78,19 @@ class EStep(Protocol):
 
     family: Family
 
-    def moments(self, alpha: Array, start: Array | None, iteration: int, last: bool) -> Moments:
-        """Return the moments at α; ``start`` is the last mean, ``last`` says no M-step follows."""
+    def moments(
+        self,
+        alpha: Array,
+        start: Array | None,
+        iteration: int,
+        last: bool,
+        pull: Array | None = None,
+    ) -> Moments:
+        """Return the moments at α.
+
+        ``start`` is the last mean, ``last`` says that no M-step follows. ``pull`` (L, M), what
+        a prior that is not centred at zero adds: the right-hand side is βΦᴴy + Rᴴ pull.
+        """
         ...
 
     def report(self, alpha: Array, moments: Moments) -> Report:

@@ -19,7 +19,7 @@ from cofem.backend import Array
 from cofem.inference import noise_climb, noise_mixture
 from cofem.inference.model import Model
 from cofem.inference.noise_climb import NoiseEstimate
-from cofem.inference.noise_mixture import End, PulledEStepMaker
+from cofem.inference.noise_mixture import CovarianceFreeMaker, End
 from cofem.inference.noise_walker import EStepMaker, squared_rows
 
 # A mixture that ends so near to the climb needs no second start.
@@ -29,7 +29,7 @@ LOST = 10.0
 
 
 def estimate_noise_precision(
-    model: Model, make: EStepMaker, make_pulled: PulledEStepMaker, alpha: Array
+    model: Model, make: EStepMaker, make_covariance_free: CovarianceFreeMaker, alpha: Array
 ) -> NoiseEstimate:
     """Return the noise precision of every task.
 
@@ -39,8 +39,8 @@ def estimate_noise_precision(
         Its noise precisions are ignored.
     make : function
         Model → the E-steps of the method that will fit it.
-    make_pulled : function
-        Model → E-steps whose sites may have a mean.
+    make_covariance_free : function
+        Model → CoFEM's E-steps, whatever the method.
     alpha : array (D,)
         Where EM starts.
     """
@@ -51,15 +51,15 @@ def estimate_noise_precision(
     n_data, n = task.operator.shape
     ends = []
     if n_data >= n:  # nothing can hide, and there is no need to climb
-        ends.append(noise_mixture.from_noise_alone(model, make_pulled))
+        ends.append(noise_mixture.from_noise_alone(model, make_covariance_free))
         if ends[0].settled:
             return NoiseEstimate([ends[0].noise_precision], [], ends[0].products)
     found = noise_climb.climb(model, make, alpha)
     (rough,) = found.noise_precisions
-    ends.append(noise_mixture.refined(model, make_pulled, found.alpha, rough))
+    ends.append(noise_mixture.refined(model, make_covariance_free, found.alpha, rough))
     near = 1 / AGREE < ends[-1].noise_precision / rough < AGREE
     if len(ends) == 1 and not (ends[-1].settled and near):
-        ends.append(noise_mixture.from_noise_alone(model, make_pulled))
+        ends.append(noise_mixture.from_noise_alone(model, make_covariance_free))
     products = found.products + sum(end.products for end in ends)
     return NoiseEstimate([_believed(ends, rough)], found.branches, products)
 

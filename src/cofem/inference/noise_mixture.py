@@ -1,4 +1,4 @@
-"""The noise precision under a prior of three numbers: most coordinates are zero.
+"""The noise precision under a prior of two numbers: most coordinates are zero.
 
 With one free α for every coordinate the evidence has no maximum in β. So here all
 coordinates have one prior, z_j = 0 with probability 1 − λ and otherwise z_j ~ N(0, s), and
@@ -13,11 +13,10 @@ message passing, Rangan, Schniter & Fletcher 2019):
 - That and the prior give the probability that z_j is not zero, and mean and variance of
   z_j; the new site is what turns v_j into them.
 - λ and s follow from the probabilities (EM), and β from what is left unexplained,
-  β = (N − Σ(1 − α_jΣ_jj)) / ‖y − Φμ‖².
+  β = (N − k − ½√N) / ‖y − Φμ‖², k = Σ(1 − α_jΣ_jj).
 
-It begins where y is all noise. β rises by a bounded factor in an iteration: that anneals
-the problem, and finds signal that EM for α does not find at the true β. See
-``docs/noise.md``.
+β moves by a bounded factor in an iteration. If it begins below the truth, that anneals the
+problem, and finds signal that EM for α does not find at the true β. See ``docs/noise.md``.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.model import Model, Tie
-from cofem.inference.moments import Moments
 from cofem.inference.noise_walker import squared_rows
 from cofem.inference.shrinkage import field_factor
 
@@ -53,22 +52,8 @@ UNSEEN = 1e-8
 WEAKEST, STRONGEST, LARGEST_SHARE = 1e-3, 1e8, 0.98
 
 
-class PulledEStep(Protocol):
-    """An E-step that takes sites with a mean."""
-
-    def moments(
-        self,
-        alpha: Array,
-        start: Array | None,
-        iteration: int,
-        last: bool,
-        pull: Array | None = None,
-    ) -> Moments:
-        """Return the moments with ``pull`` added to βΦᴴy."""
-        ...
-
-
-PulledEStepMaker = Callable[[Model], Sequence[PulledEStep]]
+CovarianceFreeMaker = Callable[[Model], Sequence[CovarianceFreeEStep]]
+"""Model → CoFEM's E-steps: the ones that take sites with a mean."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +135,7 @@ class End:
 
 
 def refined(
-    model: Model, make: PulledEStepMaker, alpha: Array, noise_precision: float
+    model: Model, make: CovarianceFreeMaker, alpha: Array, noise_precision: float
 ) -> End:
     """Return the noise precision of the only task.
 
@@ -159,7 +144,7 @@ def refined(
     model : Model
         Its noise precision is ignored.
     make : function
-        Model → E-steps whose sites may have a mean.
+        Model → CoFEM's E-steps.
     alpha, noise_precision
         Where it begins: the precisions of a sparse fit, and its noise precision.
     """
@@ -191,10 +176,7 @@ def refined(
             prior = posterior.learned(prior)
             posterior = prior.given(value, cavity)
             residual = float(squared_rows(y - task.operator.forward(mean[0, :])))
-            unused = max(n_data - used - PENALTY * math.sqrt(n_data), (1 - LARGEST_SHARE) * n_data)
-            move = math.log(unused / max(residual, 1e-20 * energy) / beta)
-            move = min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
-            beta *= math.exp(move)
+            beta = _moved(beta, n_data, used, max(residual, 1e-20 * energy))
             logs.append(math.log(beta))
             if _settled(logs):
                 return End(_average(logs), True, products)
@@ -202,11 +184,18 @@ def refined(
     return End(_average(logs), False, products)
 
 
+def _moved(beta: float, n_data: int, used: float, residual: float) -> float:
+    """Return β after a step towards what the unused data say of the residual."""
+    unused = max(n_data - used - PENALTY * math.sqrt(n_data), (1 - LARGEST_SHARE) * n_data)
+    move = math.log(unused / residual / beta)
+    return beta * math.exp(min(max(move, -LARGEST_MOVE), LARGEST_MOVE))
+
+
 def _average(logs: list[float]) -> float:
     return math.exp(math.fsum(logs[-WINDOW:]) / WINDOW)
 
 
-def from_noise_alone(model: Model, make: PulledEStepMaker) -> End:
+def from_noise_alone(model: Model, make: CovarianceFreeMaker) -> End:
     """Return the same, beginning where y is all noise and nothing is known."""
     (task,) = model.tasks
     share, power = _first_guess(model)

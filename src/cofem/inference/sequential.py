@@ -26,6 +26,7 @@ from cofem.inference.moments import Report
 from cofem.inference.options import between, whole_number
 from cofem.inference.sequential_record import level_rounding
 from cofem.inference.sequential_state import Direction, FamilyState
+from cofem.inference.stopping import Verdict
 
 # 1/α of a coordinate that is not active, beside the 1/(β‖φ‖²) to which the data could
 # determine one: so little that no result shows it, and finite.
@@ -120,17 +121,15 @@ def run(
     learner.refresh()
     level_rounding(journal.history["log_evidence"], learner.log_evidence)
     journal.history["products"][-1] = learner.products
-    message = journal.message()
+    verdict = journal.verdict
     if journal.settled and made < moves:
-        message = f"no move raises the log evidence by min_gain={options.min_gain:g}"
+        verdict = Verdict.NO_MOVE_LEFT
     found = LoopResult(
         learner.precision(alpha),
         learner.means(),
-        journal.settled,
-        message,
+        verdict,
+        {**journal.facts, "min_gain": options.min_gain},
         journal.history,
-        [],
-        journal.stopped,
     )
     return Outcome(found, learner.reports(alpha))
 

@@ -5,16 +5,12 @@ In single precision too, every number is computed in double.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from cofem.linalg.compiled import compiled
-
-_OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+from cofem.linalg.compiled import REORDERED, compiled
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, float]:
     """Σ h and Σ h(1 − h) of h = α/(α + cθ)."""
     total = slope = 0.0
@@ -25,7 +21,7 @@ def field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, f
     return total, slope
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def departures(
     estimate: np.ndarray,
     spread: np.ndarray,
@@ -44,7 +40,7 @@ def departures(
     return noise, departure
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def bounded(
     estimate: np.ndarray,
     weight: float,

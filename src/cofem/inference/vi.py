@@ -118,11 +118,9 @@ def run(
     found = LoopResult(
         alpha,
         [step.mean],
-        journal.settled,
-        journal.message(),
+        journal.verdict,
+        journal.facts,
         journal.history,
-        [],
-        journal.stopped,
     )
     unknown = backend.namespace(alpha).full_like(step.variance, math.nan)
     return Outcome(found, [Report(step.variance, unknown, step.bound, math.nan)])

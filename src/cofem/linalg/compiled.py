@@ -10,6 +10,8 @@ try:
 except ImportError:  # a machine that only works on its GPU can do without
     numba = None
 
+# Sums may be reordered, which vectorises them; NaN and Inf keep their meaning.
+REORDERED: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

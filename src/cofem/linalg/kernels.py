@@ -16,23 +16,20 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.compiled import compiled
-
-# Sums may be reordered, which vectorises them; NaN and Inf keep their meaning.
-_OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
+from cofem.linalg.compiled import REORDERED, compiled
 
 # Loops over tiles take slices of them: an index that starts elsewhere than at zero might be
 # negative, for all that the compiler knows, and the loop is not vectorised.
 TILE = 2048
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def _dot(a: Any, b: Any) -> float:
     """Re(ā b) in double precision: single numbers are multiplied outside their range."""
     return np.float64(a.real) * np.float64(b.real) + np.float64(a.imag) * np.float64(b.imag)
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Σ_j weight_j |r_j|² of every row."""
     out = np.zeros(r.shape[0])
@@ -44,7 +41,7 @@ def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def begin(
     rhs: np.ndarray, factor: float, inverse: np.ndarray, r: np.ndarray, p: np.ndarray
 ) -> np.ndarray:
@@ -60,7 +57,7 @@ def begin(
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def begin_at(
     x: np.ndarray, r: np.ndarray, p: np.ndarray, g: np.ndarray, diagonal: np.ndarray,
     inverse: np.ndarray,
@@ -78,7 +75,7 @@ def begin_at(
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
     out = np.zeros(p.shape[0])
@@ -92,7 +89,7 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def descend(
     r: np.ndarray, g: np.ndarray, step: np.ndarray, inverse: np.ndarray
 ) -> np.ndarray:
@@ -109,7 +106,7 @@ def descend(
     return out
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def turn(
     x: np.ndarray,
     p: np.ndarray,
@@ -127,7 +124,7 @@ def turn(
             p[q, j] = direction + multiple * (inverse[j] * r[q, j])
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def advance(
     x: np.ndarray,
     r: np.ndarray,
@@ -173,7 +170,7 @@ def advance(
     return failed, length, ratio
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def signed(bits: np.ndarray, scaling: np.ndarray, out: np.ndarray) -> None:
     """Write ±scaling, plus where a bit is set."""
     for q in range(bits.shape[0]):
@@ -181,7 +178,7 @@ def signed(bits: np.ndarray, scaling: np.ndarray, out: np.ndarray) -> None:
             out[q, j] = scaling[j] if bits[q, j] else -scaling[j]
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ_q Re(b̄_q∘x_q) and the sum of its squares, each (D,), in one pass."""
     n = rhs.shape[1]
@@ -198,7 +195,7 @@ def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total, squares
 
 
-@compiled(**_OPTIONS)
+@compiled(**REORDERED)
 def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
     """Turn a sum and a sum of squares of n numbers into mean and sample variance, in place."""
     unbiased = n / max(n - 1, 1)
@@ -208,7 +205,19 @@ def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
         squares[j] = max(squares[j] / n - mean * mean, 0.0) * unbiased
 
 
-@compiled(**_OPTIONS)
+@compiled
+def moving(new: np.ndarray, old: np.ndarray, precision: np.ndarray, limit: float) -> int:
+    """Return how many entries of (L, D) rows moved by more than √(limit / precision)."""
+    count = 0
+    for row in range(new.shape[0]):
+        for j in range(new.shape[1]):
+            step = np.float64(new[row, j]) - old[row, j]
+            if step * step * precision[j] > limit:
+                count += 1
+    return count
+
+
+@compiled(**REORDERED)
 def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
     """Return ‖new − old‖² and ‖new‖² of two vectors."""
     distance = size = 0.0

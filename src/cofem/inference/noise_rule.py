@@ -1,0 +1,109 @@
+"""The noise precision, learned while the prior is: what the unused data say of the residual."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.model import Model
+from cofem.inference.moments import Moments
+
+# The most that log β moves in an iteration.
+LARGEST_MOVE = 1.0
+# log β is not known better than by √(2/N): of N data so many √N are not counted, so that it
+# does not drift upwards where its likelihood is flat.
+PENALTY = 0.5
+# No fit counts as using more of the data.
+LARGEST_SHARE = 0.98
+# What is left of the data at the least: more is rounding (120 dB, 80 in single precision).
+LEAST_RESIDUAL, LEAST_RESIDUAL_SINGLE = 1e-12, 1e-8
+# It is at rest when log β moves by less.
+AT_REST = 0.01
+# Iterations before it moves at all.
+FIRST_LEARNED = 4
+
+
+@final
+class LearnedNoise:
+    """β as a multiple of the model's: β ← (N − used − ½√N) / ‖y − Φμ‖².
+
+    The tasks keep the proportions of their noise precisions to each other.
+
+    Parameters
+    ----------
+    model : Model
+        With the noise precisions of the E-steps.
+    start_snr : float
+        It begins at (1 + start_snr) N/‖y‖².
+    """
+
+    def __init__(self, model: Model, start_snr: float) -> None:
+        self.model = model
+        self.n_data = sum(t.operator.shape[0] for t in model.tasks)
+        y = model.tasks[0].y
+        self._reals = self.n_data * (2 if backend.is_complex(y) else 1)
+        self.energy = math.fsum(
+            float(np.sum(squared_rows(f.y))) * f.noise_precision for f in model.families
+        )
+        xp = backend.namespace(y)
+        single = xp.finfo(y.dtype).bits == 32
+        share = LEAST_RESIDUAL_SINGLE if single else LEAST_RESIDUAL
+        self._least = share * self.energy or 1.0
+        self.ratio = (1 + start_snr) * self.n_data / (self.energy or float(self.n_data))
+        self.iteration, self.log_move, self.used = 0, math.inf, 0.0
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether it hardly moved in the last iteration."""
+        return abs(self.log_move) < AT_REST
+
+    def wanted(self, moments: Sequence[Moments]) -> float:
+        """Return the step of log β that the moments ask for; note the share of the data used."""
+        used = min(max(sum(m.freedom for m in moments), 1e-3), LARGEST_SHARE * self.n_data)
+        self.used = used / self.n_data
+        penalty = PENALTY * math.sqrt(self._reals) * self.n_data / self._reals
+        unused = max(self.n_data - used - penalty, (1 - LARGEST_SHARE) * self.n_data)
+        residual = max(self._residual(moments), self._least)
+        move = math.log(unused / residual / self.ratio)
+        return min(max(move, -LARGEST_MOVE), LARGEST_MOVE)
+
+    def follow(self, moments: Sequence[Moments], pruned: bool = True) -> None:
+        """Move; slowly while a fit is not pruned yet and may use up the data."""
+        self.iteration += 1
+        if self.iteration < FIRST_LEARNED:
+            return
+        move = self.wanted(moments)
+        self.log_move = move if pruned else min(max(move, -0.4), 0.4)
+        self.ratio *= math.exp(self.log_move)
+
+    def _residual(self, moments: Sequence[Moments]) -> float:
+        return math.fsum(
+            f.noise_precision * float(np.sum(squared_rows(f.y - f.operator.forward(m.mean))))
+            for f, m in zip(self.model.families, moments, strict=True)
+        )
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what the next iteration needs."""
+        return {
+            "noise_ratio": np.asarray(self.ratio),
+            "noise_iteration": np.asarray(self.iteration),
+            "noise_move": np.asarray(self.log_move),
+        }
+
+    def restore(self, kept: dict[str, np.ndarray]) -> None:
+        """Go on from there."""
+        self.ratio = float(kept["noise_ratio"])
+        self.iteration = int(kept["noise_iteration"])
+        self.log_move = float(kept["noise_move"])
+
+
+def squared_rows(x: Array) -> np.ndarray:
+    """Return the sum of squares over the last axis, in double precision on the host."""
+    xp = backend.namespace(x)
+    rows = xp.sum(xp.astype(backend.abs_squared(x), xp.float64), axis=-1)
+    return backend.to_numpy(rows)

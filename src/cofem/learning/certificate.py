@@ -1,0 +1,62 @@
+"""Whether an end of expectation propagation can be believed, judged from the end itself.
+
+It may end at a wrong place, or nowhere, where columns are coherent: a blur, near-duplicates, a
+leadfield. Then what it says of a coordinate and the Gaussian posterior disagree, or nearly all
+data are used up, or almost all coordinates count as non-zero though fewer data than that speak
+for them. Each of these is enough to refuse it. How often the certificate errs is measured by
+``benchmarks/certificate.py``.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from cofem.learning.propagation import Propagation
+
+# Root mean square difference of the two means, in error bars.
+LARGEST_DISTANCE = 0.3
+# The share of coordinates whose means are apart by more than a tenth of an error bar.
+LARGEST_APART = 0.05
+# The share of the data that may be used up.
+LARGEST_USED = 0.9
+# So many non-zeros per datum are believed only if the data see a typical coordinate, the others
+# unknown, with this share of the precision that they would see it with alone.
+DENSE, BARELY_SEEN = 0.5, 0.05
+# Slabs that weigh nearly as much as they may (half a non-zero per datum) want more.
+AT_LIMIT = 0.9
+# How far the probes may see the cavities depart from one number, where that is used.
+LARGEST_DEPARTURE = 0.5
+# log β moves by less at a rest.
+LARGEST_MOVE = 0.05
+
+
+class Certificate(enum.Enum):
+    """The outcome; the value says why."""
+
+    GIVEN = "certified"
+    MOVING = "the noise precision was still moving"
+    APART = "its two estimates of the coefficients differ"
+    USED_UP = "it used up nearly all of the data"
+    DENSE = "it calls more coefficients non-zero than the data can tell apart"
+    COHERENT = "the columns of phi are too coherent for so few probes"
+
+
+def certify(rule: Propagation) -> Certificate:
+    """Judge where the rule has ended."""
+    look = rule.look
+    if look.used > LARGEST_USED:
+        return Certificate.USED_UP
+    if not abs(look.log_move) <= LARGEST_MOVE:
+        return Certificate.MOVING
+    if not look.distance <= LARGEST_DISTANCE or look.apart > LARGEST_APART:
+        return Certificate.APART
+    if look.departs > LARGEST_DEPARTURE:
+        return Certificate.COHERENT
+    slabs = float(np.sum(rule.shares.weights[1:])) if rule.shares is not None else 0.0
+    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.noise.n_data
+    at_limit = rule.prior.most < 1 and slabs > AT_LIMIT * rule.prior.most
+    if at_limit or (per_datum > DENSE and rule.typical < BARELY_SEEN):
+        return Certificate.DENSE
+    return Certificate.GIVEN

@@ -1,0 +1,201 @@
+"""A model, a method and a prior in; the posterior's parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.backend.distributed import Group
+from cofem.inference.dispatch import make_esteps, starting_precision
+from cofem.inference.loop import Callback, Keeper, Outcome, run_em
+from cofem.inference.methods import CoFEM, Method
+from cofem.inference.model import Model
+from cofem.inference.stopping import Verdict
+from cofem.learning.certificate import Certificate
+from cofem.learning.marginals import Marginals
+from cofem.learning.priors import End, learn_mixture, noise_units, pruned_noise
+from cofem.learning.propagation import Propagation
+
+PRIORS = ("auto", "mixture", "ard")
+# The methods whose E-steps take sites.
+LEARNS = ("cofem", "em", "woodbury", "banded")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit is run with, besides its model."""
+
+    method: Method
+    seed: int
+    max_iter: int
+    tol: float
+    callback: Callback | None = None
+    keeper: Keeper | None = None
+    group: Group | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fit: under which prior, the model with its noise, and where it ended."""
+
+    prior: str
+    model: Model
+    outcome: Outcome
+    pulls: list[Array] | None = None
+    marginals: Marginals | None = None
+
+
+def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
+    """Fit the learned prior, and sparse Bayesian learning where its end is not certified.
+
+    Parameters
+    ----------
+    model : Model
+        Its noise precisions count if ``given``.
+    prior : {"auto", "mixture"}
+    given : bool
+    settings : Settings
+    """
+    at_unit = noise_units(model, given)
+
+    def make(m: Model) -> list:
+        return make_esteps(m, settings.method, settings.seed, settings.group)
+
+    ends = learn_mixture(
+        at_unit, make, given=given, max_iter=settings.max_iter, tol=settings.tol,
+        callback=settings.callback, keeper=settings.keeper,
+    )  # fmt: skip
+    spent = int(ends[-1].found.history["products"][-1])
+    believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    if believed or prior == "mixture":
+        fits = [_reported(e, make, bool(believed)) for e in believed or ends]
+        best = max(fits, key=_evidence)
+        extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
+        own = ends[0].found.history["products"][-1]
+        history = best.outcome.found.history
+        history["products"][-1] += spent - own + extra if len(ends) > 1 else 0
+        return best
+    credible = [e for e in ends if e.credible_noise]
+    return _instead(model, (credible or ends)[0], given, make, settings, spent)
+
+
+def _evidence(learned: Learned) -> float:
+    value = learned.outcome.reports[0].log_evidence
+    return value if value == value else -float("inf")
+
+
+def _reported(end: End, make: Callable[[Model], list], believed: bool) -> Learned:
+    """Return the end with one more E-step at the noise precision found, and the report."""
+    model = end.rule.model.with_noise(end.rule.noise_precisions)
+    rule = end.rule.at(model)
+    esteps = make(model)
+    moments = [
+        estep.moments(a, old.mean, rule.iteration + 1, False, pull)
+        for estep, (a, pull), old in zip(esteps, rule.sites(), end.found.moments, strict=True)
+    ]
+    rule.see(moments)
+    reports = [
+        estep.report(a, m)
+        for estep, (a, _), m in zip(esteps, rule.sites(), moments, strict=True)
+    ]
+    found = end.found
+    found.history["products"][-1] += sum(m.products for m in moments)
+    found.means, found.moments = model.in_task_order([m.mean for m in moments]), moments
+    found.alpha = rule.alpha
+    gaussian = sum(r.log_evidence for r in reports)
+    evidence = rule.log_evidence(moments, gaussian)
+    # All of it stands in the first report: reports are summed.
+    reports = [
+        replace(r, log_evidence=evidence if i == 0 else 0.0) for i, r in enumerate(reports)
+    ]
+    if believed and found.verdict is Verdict.NOT_AT_REST:
+        found.verdict = Verdict.CERTIFIED
+    if not believed:
+        found.troubles.append(
+            f"the learned prior cannot be trusted here: {end.certificate.value}; use prior=\"ard\""
+        )
+    marginals = marginals_of(model, rule)
+    pulls = model.in_task_order(rule.pulls)
+    return Learned("mixture", model, Outcome(found, reports), pulls, marginals)
+
+
+def marginals_of(model: Model, rule: Propagation) -> Marginals:
+    """Return the marginals in the order of the tasks."""
+    assert rule.shares is not None
+    used = rule.prior.in_use(rule.ratio, rule.typical) & (rule.prior.weights > 0)
+    weights = rule.prior.weights[used]
+    moments = [rule.moments_of(i) for i in range(len(rule.seen))]
+
+    def rows(arrays: list[Array]) -> Array:
+        placed = model.in_task_order([
+            a if a.ndim == 2 else backend.namespace(a).broadcast_to(a, s.value.shape)
+            for a, s in zip(arrays, rule.seen, strict=True)
+        ])
+        return backend.namespace(placed[0]).stack(placed)
+
+    return Marginals(
+        value=rows([s.value for s in rule.seen]),
+        precision=rows([s.precision * rule.ratio for s in rule.seen]),
+        unit=rows([s.unit * rule.ratio for s in rule.seen]),
+        scales=rule.prior.scales[used] * rule.ratio,
+        weights=weights / weights.sum(),
+        tie=model.tie,
+        mean=rows([m for m, _ in moments]),
+        variance=rows([v for _, v in moments]),
+        probability=rows([1 - rule.shares.spike] * len(rule.seen)),
+    )
+
+
+def _instead(
+    model: Model, end: End, given: bool, make: Callable[[Model], list], settings: Settings,
+    spent: int,
+) -> Learned:  # fmt: skip
+    """Return sparse Bayesian learning at the noise precision given or found."""
+    if not given:
+        if end.credible_noise:
+            model = model.with_noise(end.rule.noise_precisions)
+        else:
+            at_unit = noise_units(model, False)
+            alpha = starting_precision(model, settings.method)
+            ratio, products = pruned_noise(at_unit, make, alpha, settings.tol, settings.callback)
+            spent += products
+            model = model.with_noise([t.noise_precision * ratio for t in at_unit.tasks])
+    outcome = run_em(
+        model, make(model), starting_precision(model, settings.method),
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
+    )  # fmt: skip
+    found = outcome.found
+    found.history["products"] = [p + spent for p in found.history["products"]]
+    found.facts["why"] = end.certificate.value
+    return Learned("ard", model, outcome)
+
+
+def choose_prior(prior: object, method: Method, model: Model) -> str:
+    """Return "mixture", "ard", or "auto" for the first with the second behind it.
+
+    Refuses what does not go together.
+    """
+    if prior not in PRIORS:
+        names = ", ".join(repr(n) for n in PRIORS)
+        raise ValueError(f"prior must be one of {names}, got {prior!r}")
+    conflict = _conflict(method, model)
+    if conflict and prior == "mixture":
+        raise ValueError(f'prior="mixture" does not go with {conflict}; use prior="ard"')
+    return "ard" if conflict else str(prior)
+
+
+def _conflict(method: Method, model: Model) -> str:
+    """Name what the learned prior is not made for."""
+    if method.name not in LEARNS:
+        return f'method "{method.name}"'
+    if isinstance(method, CoFEM) and (method.joint_tolerance or not method.scaled_probes):
+        return "the paper's setting of CoFEM"
+    if method.initial_precision is not None:
+        return "initial_precision"
+    if model.nonnegative:
+        return "nonnegative=True"
+    if model.sparsifier is not None:
+        return "a sparsifier"
+    return "a coupling" if model.tie.coupling is not None else ""

@@ -1,0 +1,263 @@
+"""A spike and a grid of slabs: one prior for all coordinates, with weights that are learned.
+
+Every coordinate, in units in which its column of Φ has length one, is zero with probability
+w_0 and otherwise normal with one of the variances s_k of a fixed grid. A few numbers describe
+all coordinates, so the data determine them, and the noise precision with them: that is what
+one free precision for every coordinate cannot offer (``docs/prior.md``).
+
+A coordinate is seen through the data and all other coordinates as a value v with precision c.
+Under the k-th slab its posterior is normal with mean g_k v and variance g_k / c, where
+g_k = ρ_k / (1 + ρ_k) and ρ_k = s_k c / θ, θ the squared length of its column. The slab's
+evidence, beside that of the spike, is
+
+    e_k = ½ (v² c g_k − log(1 + ρ_k)),          without the half if complex.
+
+Coordinates that share their scale (tasks, groups) add up their evidences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.inference.model import Tie
+from cofem.learning.mixture_kernels import compiled_shares
+
+# Neighbouring scales differ by this factor in variance, two in size: a finer grid changes the
+# error by less than one per cent.
+SCALE_RATIO = 4.0
+# The largest scale over the power per non-zero coordinate that the data have if a fifth of what
+# they can determine is non-zero: one coordinate may hold nearly all of it.
+LARGEST_SCALE = 40.0
+# 24 scales span 4^24: coefficients from 1 to 10^7.
+N_SCALES = 24
+# The share of what the data can determine that is non-zero in the beginning.
+FIRST_SHARE = 0.2
+# In the beginning that share is spread over so many scales; one that is added later has the
+# same weight at first.
+FIRST_SPREAD = 14
+# A slab whose variance is below this share of the noise that a coordinate is seen with cannot
+# be told from the spike; it would let dense, small coefficients explain the noise.
+FAINTEST = 1.0
+# Fewer data than unknowns determine at most this many non-zeros per datum.
+MOST_PER_DATUM = 0.5
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the data and the other coordinates see each coordinate of a family of tasks.
+
+    Attributes
+    ----------
+    value : array (L, M)
+        v, where each coordinate would be without a prior of its own.
+    precision : array (M,)
+        c, how well that is known; the same for the L tasks.
+    unit : array (M,)
+        θ times the noise precision of the beginning: the prior is on z_j √θ_j.
+    """
+
+    value: Array
+    precision: Array
+    unit: Array
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the slabs say of every coordinate, in two numbers, and of each other.
+
+    Attributes
+    ----------
+    shrinkage : array (M,), one for every family
+        1 − E g: the mean is v E g.
+    spread : array (M,), one for every family
+        Var g over the slabs, so that the variance is E g / c + |v|² Var g.
+    spike : array (M,)
+        The probability of zero.
+    weights : ndarray (K + 1,)
+        The mean probability of every component: the weights that the data ask for.
+    log_evidence : float
+        Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone.
+    """
+
+    shrinkage: list[Array]
+    spread: list[Array]
+    spike: Array
+    weights: np.ndarray
+    log_evidence: float
+
+
+@dataclass(frozen=True)
+class MixturePrior:
+    """The prior, and how much larger than in the beginning the noise precision is.
+
+    Attributes
+    ----------
+    scales : ndarray (K + 1,)
+        Slab variances times the noise precision of the beginning; the first is zero, the spike.
+    weights : ndarray (K + 1,)
+        Of the components, those that are not in use included.
+    tie : Tie
+        Groups of coordinates that share their scale.
+    half : float
+        ½, or 1 if complex.
+    most : float
+        The largest total weight of the slabs.
+    """
+
+    scales: np.ndarray
+    weights: np.ndarray
+    tie: Tie
+    half: float
+    most: float
+    first: np.ndarray
+
+    @classmethod
+    def beginning(
+        cls, power: float, n_data: int, n_unknowns: int, tie: Tie, half: float
+    ) -> MixturePrior:
+        """Return the prior to begin with.
+
+        Parameters
+        ----------
+        power : float
+            Σ|y|² times the noise precision of the beginning.
+        n_data, n_unknowns : int
+            N and D.
+        """
+        share = FIRST_SHARE * min(n_data, n_unknowns) / n_unknowns
+        top = LARGEST_SCALE * power / (share * n_unknowns)
+        scales = np.concatenate([[0.0], top * SCALE_RATIO ** -np.arange(N_SCALES, dtype=float)])
+        weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
+        weights[0] = 1 - share
+        most = MOST_PER_DATUM * n_data / n_unknowns if n_data < n_unknowns else 1.0
+        return cls(scales, weights, tie, half, most, weights)
+
+    def in_use(self, ratio: float, typical: float) -> np.ndarray:
+        """Return which components stand above the noise of a typical coordinate."""
+        used = self.scales * (ratio * typical) >= FAINTEST
+        used[:2] = True
+        return np.asarray(used)
+
+    def given(self, seen: Sequence[Seen], ratio: float, typical: float) -> Shares:
+        """Return what the components say where every family sees the coordinates like this.
+
+        Parameters
+        ----------
+        seen : sequence of Seen
+            Precisions are divided by ``ratio``.
+        ratio : float
+            The noise precision over that of the beginning.
+        typical : float
+            c/θ of a typical coordinate, divided by ``ratio``.
+        """
+        used = self.in_use(ratio, typical)
+        weights = np.where(used, self.weights, 0.0)
+        which = np.flatnonzero(weights > 0)
+        logs = np.log(weights[which] / weights.sum())
+        scales = self.scales[which] * ratio
+        found = _shares(seen, scales, logs, ratio, self.half, self.tie)
+        total = np.zeros_like(self.weights)
+        total[which] = found.weights
+        return replace(found, weights=total)
+
+    def learned(self, shares: Shares, ratio: float, typical: float) -> MixturePrior:
+        """Return the prior with the weights that the data ask for."""
+        used = self.in_use(ratio, typical)
+        asked = shares.weights
+        slabs = float(asked[1:].sum())
+        if slabs > self.most:
+            asked = asked * (self.most / slabs)
+            asked[0] = 1 - self.most
+        return replace(self, weights=np.where(used, asked, self.first))
+
+
+def _shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratio: float,
+    half: float,
+    tie: Tie,
+) -> Shares:
+    first = seen[0].precision
+    if len(seen) == 1 and tie.labels is None and backend.is_numpy(first):
+        power = seen[0].precision * np.sum(backend.abs_squared(seen[0].value), axis=0)
+        shrinkage, spread, spike, weights, evidence = compiled_shares(
+            power, first, seen[0].unit, scales, log_weights, ratio, half, len(seen[0].value)
+        )
+        return Shares([shrinkage], [spread], spike, weights, float(evidence))
+    return _array_shares(seen, scales, log_weights, ratio, half, tie)
+
+
+def _array_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratio: float,
+    half: float,
+    tie: Tie,
+) -> Shares:
+    """Do the same in any array library, for several families and groups, in O(M) memory."""
+    xp = backend.namespace(seen[0].precision)
+    powers = [
+        half * ratio * s.precision * xp.sum(backend.abs_squared(s.value), axis=0) for s in seen
+    ]
+    over = [s.precision / s.unit for s in seen]
+
+    def evidence(k: int) -> Array:
+        total = xp.zeros_like(over[0])
+        for power, precision, s in zip(powers, over, seen, strict=True):
+            rho = float(scales[k]) * precision
+            tasks = s.value.shape[0]
+            total = total + power * (rho / (1 + rho)) - half * tasks * xp.log1p(rho)
+        if tie.labels is not None:
+            total = tie.sums(total)
+        return total + float(log_weights[k])
+
+    every = range(len(scales))
+    largest = evidence(0)
+    for k in every[1:]:
+        largest = xp.maximum(largest, evidence(k))
+    total = xp.zeros_like(largest)
+    first = [xp.zeros_like(largest) for _ in seen]
+    second = [xp.zeros_like(largest) for _ in seen]
+    parts = []
+    for k in every:
+        part = xp.exp(evidence(k) - largest)
+        parts.append(part if k == 0 else None)
+        total = total + part
+        for i, precision in enumerate(over):
+            kept = 1 / (1 + float(scales[k]) * precision)
+            first[i] = first[i] + part * kept
+            second[i] = second[i] + part * kept * kept
+    first = [f / total for f in first]
+    spread = [xp.clip(s / total - f * f, min=0.0) for s, f in zip(second, first, strict=True)]
+    log_total = largest + xp.log(total)
+    asked = xp.stack([xp.mean(xp.exp(evidence(k) - log_total)) for k in every])
+    logs = log_total
+    if tie.labels is not None:  # a group's evidence counts once
+        logs = logs / tie.counts(logs)
+    return Shares(
+        first,
+        spread,
+        xp.exp(evidence(0) - log_total),
+        backend.to_numpy(asked).astype(np.float64),
+        float(xp.sum(xp.astype(logs, xp.float64))),
+    )
+
+
+def log_normal(value: Array, precision: Array, half: float) -> float:
+    """Return Σ log N(v; 0, 1/c), of which the shares' evidence is the rest."""
+    xp = backend.namespace(precision)
+    tasks = value.shape[0]
+    power = xp.sum(xp.astype(precision * backend.abs_squared(value), xp.float64))
+    logs = xp.sum(xp.log(xp.astype(precision, xp.float64)))
+    n = precision.shape[0]
+    constant = math.log(2 * math.pi) if half == 0.5 else math.log(math.pi)
+    return half * float(tasks * (logs - n * constant)) - half * float(power)

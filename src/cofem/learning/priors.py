@@ -1,0 +1,119 @@
+"""From a model to its fit: the learned prior where its end is certified, else one precision each.
+
+Starts. Expectation propagation begins at a signal to noise of 10 dB and learns the noise from
+there, which finds nearly every signal that stands well above the noise. Where it explains less,
+other ends are possible: a signal weaker than the noise is found from 0 dB, where all of y counts
+as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Then all three
+are run, and the evidence decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cofem.backend import Array
+from cofem.inference.ard import Ard
+from cofem.inference.loop import Callback, Keeper, LoopResult, iterate
+from cofem.inference.model import Model
+from cofem.inference.moments import EStep
+from cofem.inference.noise_rule import LearnedNoise, squared_rows
+from cofem.inference.stopping import Verdict
+from cofem.learning.certificate import Certificate, certify
+from cofem.learning.propagation import Propagation
+
+# Signal to noise at which the starts begin.
+STARTS = (10.0, 0.0, 100.0)
+# An end that explains more than this (power over noise) needs no other start.
+EXPLAINED = 30.0
+# E-steps to find the noise by pruning, where the learned prior could not.
+PRUNED_ITERATIONS = 100
+
+EStepMaker = Callable[[Model], Sequence[EStep]]
+
+
+@dataclass(frozen=True)
+class End:
+    """Where one start of the learned prior ended."""
+
+    rule: Propagation
+    found: LoopResult
+    certificate: Certificate
+
+    @property
+    def credible_noise(self) -> bool:
+        """Whether at least its noise precision can be believed."""
+        look = self.rule.look
+        return look.used < 0.5 and abs(look.log_move) < 0.2
+
+
+def noise_units(model: Model, given: bool) -> Model:
+    """Return the model at noise precisions for E-steps to be made at: all of y is noise."""
+    if given:
+        return model
+    n = sum(t.operator.shape[0] for t in model.tasks)
+    energy = math.fsum(float(squared_rows(t.y)) for t in model.tasks)
+    unit = n / energy if energy > 0 else 1.0
+    return model.with_noise([unit] * len(model.tasks))
+
+
+def learn_mixture(
+    model: Model,
+    make: EStepMaker,
+    *,
+    given: bool,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    keeper: Keeper | None = None,
+) -> list[End]:
+    """Fit the learned prior from its starts; return every end, in that order.
+
+    Parameters
+    ----------
+    model : Model
+        With its noise precision, or at :func:`noise_units`.
+    make : function
+        Model → E-steps.
+    given : bool
+        Whether the noise precision is the model's.
+    max_iter, tol, callback, keeper
+        As for :func:`cofem.fit`.
+    """
+    esteps = make(model)
+    ends: list[End] = []
+    spent = 0
+    for i, start in enumerate(STARTS):
+        rule = Propagation(model, start, given, tol)
+        rule.impatient = i > 0
+        found = iterate(
+            model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback,
+            keeper=keeper if i == 0 else None, spent=spent,
+        )  # fmt: skip
+        spent = int(found.history["products"][-1])
+        if found.verdict is not Verdict.HOPELESS:
+            ends.append(End(rule, found, certify(rule)))
+        if tol == 0 or _enough(ends[0], given):
+            break
+    return ends
+
+
+def _enough(end: End, given: bool) -> bool:
+    if end.certificate is not Certificate.GIVEN:
+        return False
+    noise = end.rule.noise
+    return given or noise.ratio * noise.energy / noise.n_data > EXPLAINED
+
+
+def pruned_noise(
+    model: Model, make: EStepMaker, alpha: Array, tol: float, callback: Callback | None = None
+) -> tuple[float, int]:
+    """Return the noise precision over the model's by pruning, and the products that took."""
+    noise = LearnedNoise(model, 0.0)
+    rule = Ard(model, alpha * noise.ratio, max(tol, 1e-4), pruning=True, noise=noise)
+    found = iterate(
+        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=max(tol, 1e-4),
+        callback=callback,
+    )  # fmt: skip
+    return noise.ratio, int(found.history["products"][-1])
