@@ -93,7 +93,10 @@ def learn_mixture(
         )  # fmt: skip
         spent = int(found.history["products"][-1])
         if found.verdict is not Verdict.HOPELESS:
-            ends.append(End(rule, found, certify(rule)))
+            certificate, checked = certify(rule, esteps)
+            spent += checked
+            found.history["products"][-1] = spent
+            ends.append(End(rule, found, certificate))
         if tol == 0 or _enough(ends[0], given):
             break
     return ends
