@@ -80,23 +80,24 @@ def lowest_ratio(
     alpha: Array,
     field: Array,
     chosen: np.ndarray,
+    like: Array,
 ) -> tuple[float, int]:
     """Return the lowest c_j over cθ_j among a few coordinates, exactly, and the products it took.
 
     Looked at are the ``chosen`` ones and for each the coordinate whose column is most like its:
     where columns are coherent, a coordinate beside one that is free is hardly known at all, and
-    one number for all calls it well known.
+    one number for all calls it well known. ``like`` (D,) has the dtype of the unknowns.
     """
     xp = backend.namespace(alpha)
     norms = operator.column_norms_squared(alpha)
-    like = operator.gram(_unit_rows(chosen, alpha))
+    images = operator.gram(_unit_rows(chosen, like))
     products = 2 * len(chosen)
-    closeness = xp.abs(like) / xp.sqrt(norms + TINY * xp.max(norms))
-    apart = xp.ones_like(closeness) - xp.abs(_unit_rows(chosen, alpha))
+    closeness = xp.abs(images) / xp.sqrt(norms + TINY * xp.max(norms))
+    apart = 1 - xp.abs(_unit_rows(chosen, like))
     beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
     where = np.unique(np.concatenate([chosen, beside]))
     found = solve(
-        matrix, _unit_rows(where, alpha), preconditioner=preconditioner, rtol=SPOT_RTOL,
+        matrix, _unit_rows(where, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
         max_steps=2000,
     )  # fmt: skip
     index = backend.from_numpy(where, alpha)
@@ -107,6 +108,7 @@ def lowest_ratio(
 
 
 def _unit_rows(where: np.ndarray, like: Array) -> Array:
+    """Return rows of the identity, of the kind of ``like`` (D,)."""
     rows = np.zeros((len(where), like.shape[0]), dtype=backend.to_numpy(like[:1]).dtype)
     rows[np.arange(len(where)), where] = 1.0
     return backend.from_numpy(rows, like)

@@ -205,7 +205,7 @@ class CovarianceFreeEStep:
         """See :func:`~cofem.inference.cavities.lowest_ratio`."""
         return lowest_ratio(
             self.family.operator, self._matrix(alpha), self._preconditioner(alpha), alpha,
-            cavity, chosen,
+            cavity, chosen, self._rhs[0, ...],
         )  # fmt: skip
 
     # -- reporting -------------------------------------------------------------

@@ -87,7 +87,7 @@ def _from_the_end(rule: Propagation) -> Certificate:
     if look.departs > LARGEST_DEPARTURE:
         return Certificate.COHERENT
     slabs = float(np.sum(rule.shares.weights[1:])) if rule.shares is not None else 0.0
-    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.noise.n_data
+    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.n_data
     at_limit = rule.prior.most < 1 and slabs > AT_LIMIT * rule.prior.most
     if at_limit or (per_datum > DENSE and rule.typical < BARELY_SEEN):
         return Certificate.DENSE

@@ -15,7 +15,13 @@ from cofem.inference.model import Model
 from cofem.inference.stopping import Verdict
 from cofem.learning.certificate import Certificate
 from cofem.learning.marginals import Marginals
-from cofem.learning.priors import End, learn_mixture, noise_units, pruned_noise
+from cofem.learning.priors import (
+    End,
+    learn_mixture,
+    noise_units,
+    pruned_noise,
+    with_own_noise,
+)
 from cofem.learning.propagation import Propagation
 
 PRIORS = ("auto", "mixture", "ard")
@@ -68,14 +74,22 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
         callback=settings.callback, keeper=settings.keeper,
     )  # fmt: skip
     spent = int(ends[-1].found.history["products"][-1])
+    if len(model.tasks) > 1 and not given:
+        ends = [
+            with_own_noise(
+                end, make, max_iter=settings.max_iter, tol=settings.tol,
+                callback=settings.callback, spent=spent,
+            )
+            for end in ends
+        ]  # fmt: skip
+        spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
     if believed or prior == "mixture":
         fits = [_reported(e, make, bool(believed)) for e in believed or ends]
         best = max(fits, key=_evidence)
         extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
-        own = ends[0].found.history["products"][-1]
         history = best.outcome.found.history
-        history["products"][-1] += spent - own + extra if len(ends) > 1 else 0
+        history["products"][-1] = max(history["products"][-1], spent) + extra
         return best
     credible = [e for e in ends if e.credible_noise]
     return _instead(model, (credible or ends)[0], given, make, settings, spent)
@@ -124,7 +138,7 @@ def _reported(end: End, make: Callable[[Model], list], believed: bool) -> Learne
 def marginals_of(model: Model, rule: Propagation) -> Marginals:
     """Return the marginals in the order of the tasks."""
     assert rule.shares is not None
-    used = rule.prior.in_use(rule.ratio, rule.typical) & (rule.prior.weights > 0)
+    used = rule.prior.in_use(rule.visible) & (rule.prior.weights > 0)
     weights = rule.prior.weights[used]
     moments = [rule.moments_of(i) for i in range(len(rule.seen))]
 
@@ -137,9 +151,9 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
 
     return Marginals(
         value=rows([s.value for s in rule.seen]),
-        precision=rows([s.precision * rule.ratio for s in rule.seen]),
-        unit=rows([s.unit * rule.ratio for s in rule.seen]),
-        scales=rule.prior.scales[used] * rule.ratio,
+        precision=rows([s.precision for s in rule.seen]),
+        unit=rows([s.unit for s in rule.seen]),
+        scales=rule.prior.scales[used],
         weights=weights / weights.sum(),
         tie=model.tie,
         mean=rows([m for m, _ in moments]),

@@ -17,7 +17,6 @@ Coordinates that share their scale (tasks, groups) add up their evidences.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -59,7 +58,7 @@ class Seen:
     precision : array (M,)
         c, how well that is known; the same for the L tasks.
     unit : array (M,)
-        θ times the noise precision of the beginning: the prior is on z_j √θ_j.
+        θ times the noise precision that scales are measured in: the prior is on z_j √θ_j.
     """
 
     value: Array
@@ -138,37 +137,36 @@ class MixturePrior:
         most = MOST_PER_DATUM * n_data / n_unknowns if n_data < n_unknowns else 1.0
         return cls(scales, weights, tie, half, most, weights)
 
-    def in_use(self, ratio: float, typical: float) -> np.ndarray:
+    def in_use(self, visible: float) -> np.ndarray:
         """Return which components stand above the noise of a typical coordinate."""
-        used = self.scales * (ratio * typical) >= FAINTEST
+        used = self.scales * visible >= FAINTEST
         used[:2] = True
         return np.asarray(used)
 
-    def given(self, seen: Sequence[Seen], ratio: float, typical: float) -> Shares:
+    def given(self, seen: Sequence[Seen], ratios: Sequence[float], visible: float) -> Shares:
         """Return what the components say where every family sees the coordinates like this.
 
         Parameters
         ----------
         seen : sequence of Seen
-            Precisions are divided by ``ratio``.
-        ratio : float
-            The noise precision over that of the beginning.
-        typical : float
-            c/θ of a typical coordinate, divided by ``ratio``.
+            Precisions are those at the noise precision of the family's E-step.
+        ratios : sequence of float
+            The true noise precision of every family over that of its E-step.
+        visible : float
+            The inverse of the smallest scale that stands out of the noise.
         """
-        used = self.in_use(ratio, typical)
+        used = self.in_use(visible)
         weights = np.where(used, self.weights, 0.0)
         which = np.flatnonzero(weights > 0)
         logs = np.log(weights[which] / weights.sum())
-        scales = self.scales[which] * ratio
-        found = _shares(seen, scales, logs, ratio, self.half, self.tie)
+        found = _shares(seen, self.scales[which], logs, ratios, self.half, self.tie)
         total = np.zeros_like(self.weights)
         total[which] = found.weights
         return replace(found, weights=total)
 
-    def learned(self, shares: Shares, ratio: float, typical: float) -> MixturePrior:
+    def learned(self, shares: Shares, visible: float) -> MixturePrior:
         """Return the prior with the weights that the data ask for."""
-        used = self.in_use(ratio, typical)
+        used = self.in_use(visible)
         asked = shares.weights
         slabs = float(asked[1:].sum())
         if slabs > self.most:
@@ -181,7 +179,7 @@ def _shares(
     seen: Sequence[Seen],
     scales: np.ndarray,
     log_weights: np.ndarray,
-    ratio: float,
+    ratios: Sequence[float],
     half: float,
     tie: Tie,
 ) -> Shares:
@@ -189,26 +187,28 @@ def _shares(
     if len(seen) == 1 and tie.labels is None and backend.is_numpy(first):
         power = seen[0].precision * np.sum(backend.abs_squared(seen[0].value), axis=0)
         shrinkage, spread, spike, weights, evidence = compiled_shares(
-            power, first, seen[0].unit, scales, log_weights, ratio, half, len(seen[0].value)
+            power, first, seen[0].unit, ratios[0] * scales, log_weights, ratios[0], half,
+            len(seen[0].value),
         )
         return Shares([shrinkage], [spread], spike, weights, float(evidence))
-    return _array_shares(seen, scales, log_weights, ratio, half, tie)
+    return _array_shares(seen, scales, log_weights, ratios, half, tie)
 
 
 def _array_shares(
     seen: Sequence[Seen],
     scales: np.ndarray,
     log_weights: np.ndarray,
-    ratio: float,
+    ratios: Sequence[float],
     half: float,
     tie: Tie,
 ) -> Shares:
     """Do the same in any array library, for several families and groups, in O(M) memory."""
     xp = backend.namespace(seen[0].precision)
     powers = [
-        half * ratio * s.precision * xp.sum(backend.abs_squared(s.value), axis=0) for s in seen
+        half * ratio * s.precision * xp.sum(backend.abs_squared(s.value), axis=0)
+        for ratio, s in zip(ratios, seen, strict=True)
     ]
-    over = [s.precision / s.unit for s in seen]
+    over = [ratio * s.precision / s.unit for ratio, s in zip(ratios, seen, strict=True)]
 
     def evidence(k: int) -> Array:
         total = xp.zeros_like(over[0])
@@ -250,14 +250,3 @@ def _array_shares(
         backend.to_numpy(asked).astype(np.float64),
         float(xp.sum(xp.astype(logs, xp.float64))),
     )
-
-
-def log_normal(value: Array, precision: Array, half: float) -> float:
-    """Return Σ log N(v; 0, 1/c), of which the shares' evidence is the rest."""
-    xp = backend.namespace(precision)
-    tasks = value.shape[0]
-    power = xp.sum(xp.astype(precision * backend.abs_squared(value), xp.float64))
-    logs = xp.sum(xp.log(xp.astype(precision, xp.float64)))
-    n = precision.shape[0]
-    constant = math.log(2 * math.pi) if half == 0.5 else math.log(math.pi)
-    return half * float(tasks * (logs - n * constant)) - half * float(power)
