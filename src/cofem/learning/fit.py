@@ -156,6 +156,7 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
         scales=rule.prior.scales[used],
         weights=weights / weights.sum(),
         tie=model.tie,
+        nonnegative=model.nonnegative,
         mean=rows([m for m, _ in moments]),
         variance=rows([v for _, v in moments]),
         probability=rows([1 - rule.shares.spike] * len(rule.seen)),
@@ -208,8 +209,6 @@ def _conflict(method: Method, model: Model) -> str:
         return "the paper's setting of CoFEM"
     if method.initial_precision is not None:
         return "initial_precision"
-    if model.nonnegative:
-        return "nonnegative=True"
     if model.sparsifier is not None:
         return "a sparsifier"
     return "a coupling" if model.tie.coupling is not None else ""

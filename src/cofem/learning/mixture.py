@@ -25,7 +25,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Tie
-from cofem.learning.mixture_kernels import compiled_shares
+from cofem.learning.mixture_kernels import compiled_shares, truncated_shares
 
 # Neighbouring scales differ by this factor in variance, two in size: a finer grid changes the
 # error by less than one per cent.
@@ -68,14 +68,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Shares:
-    """What the slabs say of every coordinate, in two numbers, and of each other.
+    """What the prior makes of every coordinate as it is seen.
 
     Attributes
     ----------
-    shrinkage : array (M,), one for every family
-        1 − E g: the mean is v E g.
-    spread : array (M,), one for every family
-        Var g over the slabs, so that the variance is E g / c + |v|² Var g.
+    mean, variance : array (L, M), one for every family
+        Of the coordinates.
     spike : array (M,)
         The probability of zero.
     weights : ndarray (K + 1,)
@@ -84,8 +82,8 @@ class Shares:
         Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone.
     """
 
-    shrinkage: list[Array]
-    spread: list[Array]
+    mean: list[Array]
+    variance: list[Array]
     spike: Array
     weights: np.ndarray
     log_evidence: float
@@ -107,6 +105,10 @@ class MixturePrior:
         ½, or 1 if complex.
     most : float
         The largest total weight of the slabs.
+    first : ndarray (K + 1,)
+        The weights of the beginning.
+    nonnegative : bool
+        Slabs are half-normal: nothing is below zero.
     """
 
     scales: np.ndarray
@@ -115,11 +117,13 @@ class MixturePrior:
     half: float
     most: float
     first: np.ndarray
+    nonnegative: bool = False
 
     @classmethod
     def beginning(
-        cls, power: float, n_data: int, n_unknowns: int, tie: Tie, half: float
-    ) -> MixturePrior:
+        cls, power: float, n_data: int, n_unknowns: int, tie: Tie, half: float,
+        nonnegative: bool = False,
+    ) -> MixturePrior:  # fmt: skip
         """Return the prior to begin with.
 
         Parameters
@@ -135,7 +139,7 @@ class MixturePrior:
         weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
         weights[0] = 1 - share
         most = MOST_PER_DATUM * n_data / n_unknowns if n_data < n_unknowns else 1.0
-        return cls(scales, weights, tie, half, most, weights)
+        return cls(scales, weights, tie, half, most, weights, nonnegative)
 
     def in_use(self, visible: float) -> np.ndarray:
         """Return which components stand above the noise of a typical coordinate."""
@@ -159,7 +163,8 @@ class MixturePrior:
         weights = np.where(used, self.weights, 0.0)
         which = np.flatnonzero(weights > 0)
         logs = np.log(weights[which] / weights.sum())
-        found = _shares(seen, self.scales[which], logs, ratios, self.half, self.tie)
+        parts = seen, self.scales[which], logs, ratios, self.half, self.tie
+        found = (rectified_shares if self.nonnegative else _shares)(*parts)
         total = np.zeros_like(self.weights)
         total[which] = found.weights
         return replace(found, weights=total)
@@ -190,7 +195,8 @@ def _shares(
             power, first, seen[0].unit, ratios[0] * scales, log_weights, ratios[0], half,
             len(seen[0].value),
         )
-        return Shares([shrinkage], [spread], spike, weights, float(evidence))
+        mean, variance = _moments(seen[0], shrinkage, spread, ratios[0])
+        return Shares([mean], [variance], spike, weights, float(evidence))
     return _array_shares(seen, scales, log_weights, ratios, half, tie)
 
 
@@ -243,10 +249,55 @@ def _array_shares(
     logs = log_total
     if tie.labels is not None:  # a group's evidence counts once
         logs = logs / tie.counts(logs)
+    moments = [
+        _moments(s, kept, varied, ratio)
+        for s, kept, varied, ratio in zip(seen, first, spread, ratios, strict=True)
+    ]
     return Shares(
-        first,
-        spread,
+        [mean for mean, _ in moments],
+        [variance for _, variance in moments],
         xp.exp(evidence(0) - log_total),
         backend.to_numpy(asked).astype(np.float64),
         float(xp.sum(xp.astype(logs, xp.float64))),
     )
+
+
+def _moments(seen: Seen, kept: Array, spread: Array, ratio: float) -> tuple[Array, Array]:
+    """Return mean v E g and variance E g / c + |v|² Var g, from 1 − E g and Var g."""
+    variance = (1 - kept) / (ratio * seen.precision) + backend.abs_squared(seen.value) * spread
+    return seen.value * (1 - kept), variance
+
+
+def rectified_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    """Do the same for slabs that are half-normal; on the host, in double precision."""
+    like = seen[0].precision
+    values = [backend.to_numpy(s.value).astype(np.float64) for s in seen]
+    value = np.concatenate(values)
+    precision, unit = (
+        np.concatenate([
+            np.broadcast_to(r * backend.to_numpy(getattr(s, name)), v.shape).astype(np.float64)
+            for r, s, v in zip(factors, seen, values, strict=True)
+        ])
+        for name, factors in (("precision", ratios), ("unit", [1.0] * len(seen)))
+    )
+    labels = np.arange(value.shape[1]) if tie.labels is None else tie.labels
+    mean, variance, spike, weights, evidence = truncated_shares(
+        value, precision, unit, scales, log_weights, labels, int(labels.max()) + 1
+    )
+    dtype = backend.to_numpy(like[:1]).dtype
+    ends = np.cumsum([len(v) for v in values])[:-1]
+
+    def home(rows: np.ndarray) -> list[Array]:
+        return [backend.from_numpy(part.astype(dtype), like) for part in np.split(rows, ends)]
+
+    return Shares(
+        home(mean), home(variance), backend.from_numpy(spike.astype(dtype), like), weights,
+        float(evidence),
+    )  # fmt: skip

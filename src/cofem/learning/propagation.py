@@ -109,7 +109,9 @@ class Propagation:
             for noise, f in zip(self.noises, model.families, strict=True)
         )
         power = power or float(self.n_data)
-        self.prior = MixturePrior.beginning(power, self.n_data, n, model.tie, half)
+        self.prior = MixturePrior.beginning(
+            power, self.n_data, n, model.tie, half, model.nonnegative
+        )
         self.units = [self._base * _unit(family, model, like) for family in model.families]
         # A ridge under which the data's power is the prior's.
         self.precisions = [
@@ -181,7 +183,7 @@ class Propagation:
         """Move the sites and the noise precision on."""
         damping = DAMPING if self.iteration < LATE else LATE_DAMPING
         for i, seen in enumerate(self.seen):
-            wanted, pull = _sites(seen, self._kept(i), self._spread_power(i))
+            wanted, pull = _sites(seen, *self.moments_of(i), self.noises[i].ratio)
             xp = backend.namespace(wanted)
             mixed = (1 - damping) * xp.log(self.precisions[i]) + damping * xp.log(wanted)
             self.precisions[i] = xp.exp(mixed)
@@ -202,12 +204,8 @@ class Propagation:
 
     def moments_of(self, i: int) -> tuple[Array, Array]:
         """Return mean (L, M) and variance (L, M) of the coordinates of a family."""
-        seen, kept = self.seen[i], self._kept(i)
         assert self.shares is not None
-        precision = self.noises[i].ratio * seen.precision
-        size = precision * backend.abs_squared(seen.value)
-        variance = (1 - kept + size * self.shares.spread[i]) / precision
-        return seen.value * (1 - kept), variance
+        return self.shares.mean[i], self.shares.variance[i]
 
     @property
     def typical(self) -> float:
@@ -327,18 +325,6 @@ class Propagation:
         value = mean + (precision * mean - pull) / cavity
         return Seen(value, cavity, unit)
 
-    def _kept(self, i: int) -> Array:
-        assert self.shares is not None
-        return self.shares.shrinkage[i]
-
-    def _spread_power(self, i: int) -> Array:
-        """Return the mean of |v|² c Var g over the tasks of a family."""
-        assert self.shares is not None
-        seen = self.seen[i]
-        xp = backend.namespace(seen.precision)
-        power = xp.mean(backend.abs_squared(seen.value), axis=0)
-        return self.noises[i].ratio * seen.precision * power * self.shares.spread[i]
-
     def _log_move(self, noise: LearnedNoise, wanted: float) -> float:
         """Return how far log β moves: as wanted, and always up to a value that was given."""
         if self.given:
@@ -373,7 +359,7 @@ class Propagation:
             # the data alone say of it counts too.
             error = xp.minimum(error, backend.abs_squared(mean - m.sparse_mean) * (
                 1e4 * self.noises[i].ratio * seen.precision))
-            wanted = _weight(self._kept(i), self._spread_power(i))
+            wanted = _weight(seen, variance, self.noises[i].ratio)
             parts = xp.stack([
                 xp.sum(xp.astype(error > APART**2, seen.precision.dtype)),
                 xp.sum(error),
@@ -386,17 +372,18 @@ class Propagation:
         look.distance = math.sqrt(float(total) / max(look.used * self.n_data, 1.0))
 
 
-def _weight(kept: Array, spread: Array) -> Array:
-    """Return the site's precision over the cavity's: 1/(E g + |v|²c Var g) − 1."""
-    return (kept - spread) / (1 - kept + spread)
+def _weight(seen: Seen, variance: Array, ratio: float) -> Array:
+    """Return the site's precision over the cavity's, 1/(c Var) − 1, of the mean over the tasks."""
+    xp = backend.namespace(variance)
+    return 1 / (ratio * seen.precision * xp.mean(variance, axis=0)) - 1
 
 
-def _sites(seen: Seen, kept: Array, spread: Array) -> tuple[Array, Array]:
+def _sites(seen: Seen, mean: Array, variance: Array, ratio: float) -> tuple[Array, Array]:
     """Return the sites under which the coordinates have the mixture's moments."""
-    xp = backend.namespace(kept)
-    weight = xp.clip(_weight(kept, spread), min=WEAKEST, max=STRONGEST)
-    # mean (c + a) − v c, with mean = v (1 − kept)
-    pull = seen.value * (seen.precision * ((1 - kept) * weight - kept))
+    xp = backend.namespace(mean)
+    weight = xp.clip(_weight(seen, variance, ratio), min=WEAKEST, max=STRONGEST)
+    # mean (c + a) − v c
+    pull = seen.precision * ((mean - seen.value) + mean * weight)
     return seen.precision * weight, pull
 
 
