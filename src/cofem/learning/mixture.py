@@ -45,6 +45,8 @@ FIRST_SPREAD = 14
 FAINTEST = 1.0
 # Fewer data than unknowns determine at most this many non-zeros per datum.
 MOST_PER_DATUM = 0.5
+# Numbers of one array of components by coordinates, on a device.
+AT_ONCE = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -208,57 +210,76 @@ def _array_shares(
     half: float,
     tie: Tie,
 ) -> Shares:
-    """Do the same in any array library, for several families and groups, in O(M) memory."""
+    """Do the same in any array library, for several families and groups.
+
+    All components at once, which a device wants, for as many coordinates as stay in memory.
+    """
+    n = int(seen[0].precision.shape[0])
+    size = n if tie.labels is not None else max(AT_ONCE // len(scales), 1)
+    blocks = [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    parts = [
+        _block_of_shares(
+            [Seen(s.value[:, block], s.precision[block], s.unit[block]) for s in seen],
+            scales, log_weights, ratios, half, tie,
+        )
+        for block in blocks
+    ]  # fmt: skip
+    if len(parts) == 1:
+        return parts[0]
     xp = backend.namespace(seen[0].precision)
-    powers = [
-        half * ratio * s.precision * xp.sum(backend.abs_squared(s.value), axis=0)
-        for ratio, s in zip(ratios, seen, strict=True)
-    ]
-    over = [ratio * s.precision / s.unit for ratio, s in zip(ratios, seen, strict=True)]
+    weights = [p.weights * (p.spike.shape[0] / n) for p in parts]
+    return Shares(
+        [xp.concat([p.mean[i] for p in parts], axis=1) for i in range(len(seen))],
+        [xp.concat([p.variance[i] for p in parts], axis=1) for i in range(len(seen))],
+        xp.concat([p.spike for p in parts]),
+        np.sum(weights, axis=0),
+        sum(p.log_evidence for p in parts),
+    )
 
-    def evidence(k: int) -> Array:
-        total = xp.zeros_like(over[0])
-        for power, precision, s in zip(powers, over, seen, strict=True):
-            rho = float(scales[k]) * precision
-            tasks = s.value.shape[0]
-            total = total + power * (rho / (1 + rho)) - half * tasks * xp.log1p(rho)
+
+def _block_of_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    first = seen[0].precision
+    xp = backend.namespace(first)
+    dtype = backend.to_numpy(first[:1]).dtype
+    column, logs = (
+        backend.from_numpy(x.astype(dtype)[:, None], first) for x in (scales, log_weights)
+    )
+    kept: list[Array] = []
+    for ratio, s in zip(ratios, seen, strict=True):
+        rho = column * (ratio * s.precision / s.unit)
+        kept.append(1 / (1 + rho))
+        power = (half * ratio) * s.precision * xp.sum(backend.abs_squared(s.value), axis=0)
+        evidence = power * (rho * kept[-1]) - (half * s.value.shape[0]) * xp.log1p(rho)
         if tie.labels is not None:
-            total = tie.sums(total)
-        return total + float(log_weights[k])
-
-    every = range(len(scales))
-    largest = evidence(0)
-    for k in every[1:]:
-        largest = xp.maximum(largest, evidence(k))
-    total = xp.zeros_like(largest)
-    first = [xp.zeros_like(largest) for _ in seen]
-    second = [xp.zeros_like(largest) for _ in seen]
-    parts = []
-    for k in every:
-        part = xp.exp(evidence(k) - largest)
-        parts.append(part if k == 0 else None)
-        total = total + part
-        for i, precision in enumerate(over):
-            kept = 1 / (1 + float(scales[k]) * precision)
-            first[i] = first[i] + part * kept
-            second[i] = second[i] + part * kept * kept
-    first = [f / total for f in first]
-    spread = [xp.clip(s / total - f * f, min=0.0) for s, f in zip(second, first, strict=True)]
+            evidence = xp.stack([tie.sums(evidence[k, :]) for k in range(len(scales))])
+        logs = logs + evidence
+    largest = xp.max(logs, axis=0)
+    parts = xp.exp(logs - largest)
+    total = xp.sum(parts, axis=0)
+    parts = parts / total
+    moments = []
+    for ratio, s, inverse in zip(ratios, seen, kept, strict=True):
+        mean = xp.sum(parts * inverse, axis=0)
+        spread = xp.sum(parts * (inverse - mean) ** 2, axis=0)
+        moments.append(_moments(s, mean, spread, ratio))
     log_total = largest + xp.log(total)
-    asked = xp.stack([xp.mean(xp.exp(evidence(k) - log_total)) for k in every])
-    logs = log_total
     if tie.labels is not None:  # a group's evidence counts once
-        logs = logs / tie.counts(logs)
-    moments = [
-        _moments(s, kept, varied, ratio)
-        for s, kept, varied, ratio in zip(seen, first, spread, ratios, strict=True)
-    ]
+        log_total = log_total / tie.counts(log_total)
+    told = xp.concat([xp.mean(parts, axis=1), xp.reshape(xp.sum(log_total), (1,))])
+    told = backend.to_numpy(told).astype(np.float64)  # one transfer
     return Shares(
         [mean for mean, _ in moments],
         [variance for _, variance in moments],
-        xp.exp(evidence(0) - log_total),
-        backend.to_numpy(asked).astype(np.float64),
-        float(xp.sum(xp.astype(logs, xp.float64))),
+        parts[0, :],
+        told[:-1],
+        float(told[-1]),
     )
 
 
