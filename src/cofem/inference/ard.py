@@ -106,9 +106,10 @@ class Ard:
         if self._tol == 0 or before is None:
             return None
         if self._norms is None:  # behind an R, the error bars themselves
-            if any(m.variance is None for m in moments):
+            variances = [m.variance for m in moments]
+            if any(v is None for v in variances):
                 return None
-            precisions = [1 / m.variance for m in moments]
+            precisions = [1 / v for v in variances if v is not None]
         else:
             precisions = [self.alpha + self.ratio * norms for norms in self._norms]
         self.movement.count([m.sparse_mean for m in moments], before, precisions)

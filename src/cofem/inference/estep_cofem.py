@@ -14,13 +14,13 @@ from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Family
 from cofem.inference.moments import Moments, Report, log_evidence
+from cofem.inference.probe_laws import iteration_seed, probe_maker
 from cofem.inference.shrinkage import bounded_variance, shrink_report
 from cofem.linalg.cg import solve
-from cofem.linalg.cg_result import Coefficients, Status
+from cofem.linalg.cg_result import Coefficients, refuse_indefinite, trouble_of
 from cofem.linalg.preconditioners import preconditioner_diagonal
 from cofem.linalg.probes import (
     ExtraSystems,
-    ProbeMaker,
     estimate_diagonal,
     rademacher,
 )
@@ -118,19 +118,19 @@ class CovarianceFreeEStep:
             scaling,
             like=self._like,
             n_probes=options.n_probes,
-            seed=_seed(self._seed, iteration),
+            seed=iteration_seed(self._seed, iteration),
             preconditioner=self._preconditioner(alpha),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
             block=self._block,
-            probes=_probe_maker(options.probes),
+            probes=probe_maker(options.probes),
             joint=options.joint_tolerance,
             extra=mean_system,
             image=sparsifier,
             group=self._group,
         )
         mean, mean_steps, mean_status = found.beside()
-        _refuse_indefinite(mean_status, found.status)
+        refuse_indefinite(mean_status, found.status)
         count, image, cavity, departs = None, mean, None, math.nan
         if pull is not None:
             cavity, departs = self._cavities.update(found, alpha, iteration)
@@ -157,7 +157,7 @@ class CovarianceFreeEStep:
             freedom=mean.shape[0] * (mean.shape[1] - float(trace)),
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
-            trouble=_trouble(mean_status, "mean"),
+            trouble=trouble_of(mean_status, "mean"),
         )
 
     def _pulled(self, pull: Array | None) -> Array:
@@ -176,7 +176,7 @@ class CovarianceFreeEStep:
             like=self._like,
             n_probes=options.n_probes,
             # The probes of the posterior: what chance adds to both cancels in part.
-            seed=_seed(self._seed, iteration),
+            seed=iteration_seed(self._seed, iteration),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
         )
@@ -191,14 +191,14 @@ class CovarianceFreeEStep:
             preconditioner=self._preconditioner(alpha),
             max_steps=self.options.max_cg_steps,
         )
-        _refuse_indefinite(found.status)
+        refuse_indefinite(found.status)
         return Moments(
             mean=found.x,
             variance=None,
             sparse_mean=found.x,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + self._spend_set_up(),
-            trouble=_trouble(found.status, "mean"),
+            trouble=trouble_of(found.status, "mean"),
         )
 
     def spot_check(self, alpha: Array, cavity: Array, chosen: np.ndarray) -> tuple[float, int]:
@@ -230,7 +230,7 @@ class CovarianceFreeEStep:
             xp.sqrt(scale),
             like=self._like,
             n_probes=options.report_probes,
-            seed=_seed(self._seed, -1),
+            seed=iteration_seed(self._seed, -1),
             preconditioner=scale,
             rtol=self._tolerance(options.report_rtol),
             max_steps=options.max_cg_steps,
@@ -239,7 +239,7 @@ class CovarianceFreeEStep:
             keep_coefficients=plain,
             group=self._group,
         )
-        _refuse_indefinite(found.status)
+        refuse_indefinite(found.status)
         variance, spread = found.diagonal / scale, xp.sqrt(found.variance) / scale
         error = spread / math.sqrt(found.n_probes)
         evidence = evidence_error = math.nan
@@ -260,7 +260,7 @@ class CovarianceFreeEStep:
             log_evidence_error=evidence_error,
             cg_steps=int(found.steps.max()),
             products=2 * found.rows + 1,
-            trouble=_trouble(found.status, "variances"),
+            trouble=trouble_of(found.status, "variances"),
         )
 
     def _evidence(
@@ -303,29 +303,3 @@ class CovarianceFreeEStep:
         """Products made before the first iteration are counted with it."""
         products, self._set_up = self._set_up, 0
         return products
-
-
-def _gaussian(number: int, dimension: int, like: Array, seed: int) -> Array:
-    return backend.Random(seed).normal((number, dimension), like)
-
-
-def _probe_maker(law: str | ProbeMaker) -> ProbeMaker:
-    if not isinstance(law, str):
-        return law
-    return {"rademacher": rademacher, "gaussian": _gaussian}[law]
-
-
-def _seed(seed: tuple[int, int], iteration: int) -> int:
-    """Return one seed per iteration; −1 is the reporting step's."""
-    words = np.random.SeedSequence([*seed, iteration + 1]).generate_state(1, np.uint64)
-    return int(words[0])
-
-
-def _refuse_indefinite(*statuses: np.ndarray) -> None:
-    if any(np.any(s == Status.NOT_POSITIVE) for s in statuses):
-        raise ValueError(f"phi: {Status.NOT_POSITIVE.message}")
-
-
-def _trouble(status: np.ndarray, what: str) -> str:
-    worst = Status(int(status.max()))
-    return "" if worst in (Status.CONVERGED, Status.STAGNATED) else f"{what}: {worst.message}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cofem import backend
@@ -12,11 +12,14 @@ from cofem.inference.dispatch import make_esteps, starting_precision
 from cofem.inference.loop import Callback, Keeper, Outcome, run_em
 from cofem.inference.methods import CoFEM, Method
 from cofem.inference.model import Model, Tie
+from cofem.inference.moments import EStep
 from cofem.inference.stopping import Verdict
 from cofem.learning.certificate import Certificate
+from cofem.learning.evidence import log_evidence
 from cofem.learning.marginals import Marginals
 from cofem.learning.priors import (
     End,
+    EStepMaker,
     learn_mixture,
     noise_units,
     pruned_noise,
@@ -64,7 +67,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     given : bool
     settings : Settings
     """
-    def make(m: Model) -> list:
+    def make(m: Model) -> Sequence[EStep]:
         return make_esteps(m, settings.method, settings.seed, settings.group)
 
     ends = _ends(model, make, given, settings)
@@ -82,7 +85,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
 
 
 def _ends(
-    model: Model, make: Callable[[Model], list], given: bool, settings: Settings
+    model: Model, make: EStepMaker, given: bool, settings: Settings
 ) -> list[End]:
     """Return the ends of all starts; of joint tasks, each with noise of its own."""
     ends = learn_mixture(
@@ -106,7 +109,7 @@ def _evidence(learned: Learned) -> float:
     return value if value == value else -float("inf")
 
 
-def _reported(end: End, make: Callable[[Model], list], believed: bool) -> Learned:
+def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
     """Return the end with one more E-step at the noise precision found, and the report."""
     model = end.rule.model.with_noise(end.rule.noise_precisions)
     rule = end.rule.at(model)
@@ -125,7 +128,7 @@ def _reported(end: End, make: Callable[[Model], list], believed: bool) -> Learne
     found.means, found.moments = model.in_task_order([m.mean for m in moments]), moments
     found.alpha = rule.alpha
     gaussian = sum(r.log_evidence for r in reports)
-    evidence = rule.log_evidence(moments, gaussian)
+    evidence = log_evidence(rule, moments, gaussian)
     # All of it stands in the first report: reports are summed.
     reports = [
         replace(r, log_evidence=evidence if i == 0 else 0.0) for i, r in enumerate(reports)
@@ -178,7 +181,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     method = settings.method if _takes_sites(settings.method) else CoFEM()
     plain = replace(model, tie=Tie(model.tie.labels))
 
-    def make(m: Model) -> list:
+    def make(m: Model) -> Sequence[EStep]:
         return make_esteps(m, method, settings.seed, settings.group)
 
     ends = _ends(plain, make, False, settings)
@@ -196,7 +199,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
 
 
 def _with_pruned_noise(
-    model: Model, make: Callable[[Model], list], settings: Settings, spent: int
+    model: Model, make: EStepMaker, settings: Settings, spent: int
 ) -> tuple[Model, int]:
     at_unit = noise_units(model, False)
     alpha = starting_precision(model, settings.method)
@@ -206,7 +209,7 @@ def _with_pruned_noise(
 
 
 def _instead(
-    model: Model, end: End, given: bool, make: Callable[[Model], list], settings: Settings,
+    model: Model, end: End, given: bool, make: EStepMaker, settings: Settings,
     spent: int,
 ) -> Learned:  # fmt: skip
     """Return sparse Bayesian learning at the noise precision given or found."""

@@ -15,29 +15,31 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.model import Family, Model
+from cofem.inference.model import Model
 from cofem.inference.moments import Moments
 from cofem.inference.noise_rule import FIRST_LEARNED, LearnedNoise
 from cofem.inference.stopping import Verdict
-from cofem.learning.mixture import MixturePrior, Seen, Shares
+from cofem.learning.look import Look
+from cofem.learning.mixture import MixturePrior
+from cofem.learning.shares import Seen, Shares
+from cofem.learning.sites import (
+    UNSEEN,
+    matching_sites,
+    squared_lengths,
+    typical_precision,
+)
 
 # New sites and old ones are averaged half and half; less of the new where they still swing.
 DAMPING, LATE_DAMPING, LATE = 0.5, 0.25, 50
 # The least that log β moves in an iteration while it climbs to a given value.
 LEAST_CLIMB = 0.2
-# A site is never weaker or stronger than this beside what the data say of its coordinate.
-WEAKEST, STRONGEST = 1e-3, 1e8
-# A column of zeros counts as this share of the longest, so that nothing is divided by zero.
-UNSEEN = 1e-8
-# Means that differ by more than this many error bars count as apart.
-APART = 0.1
 # At rest: the means differ by tol times this (error bars, root mean square over the directions
 # that the data determine), log β moves by less, and both hold for so many iterations.
 DISTANCE_PER_TOL, LOG_MOVE_PER_TOL, IN_A_ROW = 200.0, 100.0, 2
@@ -45,35 +47,6 @@ DISTANCE_PER_TOL, LOG_MOVE_PER_TOL, IN_A_ROW = 200.0, 100.0, 2
 FEW_APART, NEARLY_IN_A_ROW = 0.01, 15
 # A start that after so many iterations uses more than this share of the data is running away.
 PATIENCE, HOPELESS = 15, 0.65
-
-
-@dataclass
-class Look:
-    """How an iteration stands.
-
-    Attributes
-    ----------
-    apart : float
-        The share of coordinates whose two means differ by more than a tenth of an error bar.
-    distance : float
-        The root mean square difference of the means in error bars, over the directions that
-        the data determine.
-    clipped : float
-        The share of sites at their weakest.
-    used : float
-        The share of the data that the fit uses up.
-    departs : float
-        See :class:`~cofem.inference.moments.Moments`.
-    log_move : float
-        How far log β moves next.
-    """
-
-    apart: float = math.inf
-    distance: float = math.inf
-    clipped: float = 0.0
-    used: float = 0.0
-    departs: float = 0.0
-    log_move: float = math.inf
 
 
 @final
@@ -112,7 +85,7 @@ class Propagation:
         self.prior = MixturePrior.beginning(
             power, self.n_data, n, model.tie, half, model.nonnegative
         )
-        self.units = [self._base * _unit(family, model, like) for family in model.families]
+        self.units = [self._base * squared_lengths(f, model, like) for f in model.families]
         # A ridge under which the data's power is the prior's.
         self.precisions = [
             n / (power * ratio) * unit for ratio, unit in zip(self.ratios, self.units, strict=True)
@@ -175,7 +148,8 @@ class Propagation:
         if self.iteration >= FIRST_LEARNED:
             self.prior = self.prior.learned(self.shares, visible)
             self.shares = self.prior.given(self.seen, self.ratios, visible)
-        self._compare(look, moments)
+        means = [m.sparse_mean for m in moments]
+        look.compare(self.seen, self.shares, means, self.ratios, look.used * self.n_data)
         self.look = look
         return self._verdict(look)
 
@@ -183,7 +157,7 @@ class Propagation:
         """Move the sites and the noise precision on."""
         damping = DAMPING if self.iteration < LATE else LATE_DAMPING
         for i, seen in enumerate(self.seen):
-            wanted, pull = _sites(seen, *self.moments_of(i), self.noises[i].ratio)
+            wanted, pull = matching_sites(seen, *self.moments_of(i), self.noises[i].ratio)
             xp = backend.namespace(wanted)
             mixed = (1 - damping) * xp.log(self.precisions[i]) + damping * xp.log(wanted)
             self.precisions[i] = xp.exp(mixed)
@@ -210,7 +184,7 @@ class Propagation:
     @property
     def typical(self) -> float:
         """How precisely a coordinate is seen, beside what its column alone would give."""
-        return max(map(_typical, self.seen))
+        return max(map(typical_precision, self.seen))
 
     def at(self, model: Model) -> Propagation:
         """Return the same rule with the noise precision it has found as the model's own."""
@@ -258,36 +232,6 @@ class Propagation:
         ]
         self.shares = self.prior.given(self.seen, self.ratios, self.visible)
 
-    def log_evidence(self, moments: Sequence[Moments], gaussian: float) -> float:
-        """Return the log evidence under the mixture, as expectation propagation has it.
-
-        Parameters
-        ----------
-        moments : sequence of Moments
-            Of the sites, at the model's noise precision.
-        gaussian : float
-            log p(y) with normal priors of these precisions and means zero.
-        """
-        assert self.shares is not None
-        half = self.prior.half
-        constant = math.log(math.pi / half)
-        total = gaussian + self.shares.log_evidence
-        for seen, m, a, b in zip(self.seen, moments, self.precisions, self.pulls, strict=True):
-            xp = backend.namespace(a)
-            tasks, c, v = m.sparse_mean.shape[0], seen.precision, seen.value
-            power = backend.abs_squared
-            # exp(−a u²/2 + b u) in place of a normal prior at zero,
-            prior = tasks * (constant - xp.log(a))
-            pulled = 2 * xp.sum(backend.real(backend.conj(b) * m.sparse_mean), axis=0)
-            # and in place of each site, met by what is seen beside it, the mixture.
-            met = tasks * xp.log(c / (a + c)) + xp.sum(
-                power(c * v + b) / (a + c) - c * power(v), axis=0
-            )
-            alone = tasks * (xp.log(c) - constant) - xp.sum(c * power(v), axis=0)
-            terms = half * (prior + pulled - met + alone)
-            total += float(xp.sum(xp.astype(terms, xp.float64)))
-        return total
-
     # -- checkpoints -------------------------------------------------------------
 
     def state(self) -> dict[str, np.ndarray]:
@@ -334,7 +278,8 @@ class Propagation:
     @property
     def visible(self) -> float:
         """Return the inverse of the smallest variance that stands out of the noise."""
-        return max(r * t for r, t in zip(self.ratios, map(_typical, self.seen), strict=True))
+        typical = map(typical_precision, self.seen)
+        return max(r * t for r, t in zip(self.ratios, typical, strict=True))
 
     def _verdict(self, look: Look) -> Verdict | None:
         resting = abs(look.log_move) <= LOG_MOVE_PER_TOL * self._tol
@@ -347,59 +292,3 @@ class Propagation:
         if self.impatient and self.iteration >= PATIENCE and look.used > HOPELESS:
             return Verdict.HOPELESS
         return Verdict.NEARLY_AT_REST if self._nearly >= NEARLY_IN_A_ROW else None
-
-    def _compare(self, look: Look, moments: Sequence[Moments]) -> None:
-        apart = total = clipped = 0.0
-        n = 0
-        for i, (seen, m) in enumerate(zip(self.seen, moments, strict=True)):
-            xp = backend.namespace(seen.precision)
-            mean, variance = self.moments_of(i)
-            error = backend.abs_squared(mean - m.sparse_mean) / variance
-            # Beside the error bar of a coordinate at zero, which may be tiny, a share of what
-            # the data alone say of it counts too.
-            error = xp.minimum(error, backend.abs_squared(mean - m.sparse_mean) * (
-                1e4 * self.noises[i].ratio * seen.precision))
-            wanted = _weight(seen, variance, self.noises[i].ratio)
-            parts = xp.stack([
-                xp.sum(xp.astype(error > APART**2, seen.precision.dtype)),
-                xp.sum(error),
-                xp.sum(xp.astype(wanted < WEAKEST, seen.precision.dtype)) * error.shape[0],
-            ])
-            parts = backend.to_numpy(parts)
-            apart, total, clipped = apart + parts[0], total + parts[1], clipped + parts[2]
-            n += int(np.prod(error.shape))
-        look.apart, look.clipped = float(apart / n), float(clipped / n)
-        look.distance = math.sqrt(float(total) / max(look.used * self.n_data, 1.0))
-
-
-def _weight(seen: Seen, variance: Array, ratio: float) -> Array:
-    """Return the site's precision over the cavity's, 1/(c Var) − 1, of the mean over the tasks."""
-    xp = backend.namespace(variance)
-    return 1 / (ratio * seen.precision * xp.mean(variance, axis=0)) - 1
-
-
-def _sites(seen: Seen, mean: Array, variance: Array, ratio: float) -> tuple[Array, Array]:
-    """Return the sites under which the coordinates have the mixture's moments."""
-    xp = backend.namespace(mean)
-    weight = xp.clip(_weight(seen, variance, ratio), min=WEAKEST, max=STRONGEST)
-    # mean (c + a) − v c
-    pull = seen.precision * ((mean - seen.value) + mean * weight)
-    return seen.precision * weight, pull
-
-
-def _typical(seen: Seen) -> float:
-    """Return the geometric mean of c/θ, over the noise precision."""
-    xp = backend.namespace(seen.precision)
-    return math.exp(float(xp.mean(xp.log(seen.precision / seen.unit))))
-
-
-def _unit(family: Family, model: Model, like: Array) -> Array:
-    """Return θ: squared columns, or one number for all rows of R."""
-    xp = backend.namespace(like)
-    norms = family.operator.column_norms_squared(like)
-    if model.sparsifier is not None:
-        return xp.ones(
-            (model.n_precisions,), dtype=norms.dtype, device=backend.device_of(norms)
-        ) * xp.mean(norms)
-    largest = xp.max(norms)
-    return xp.where(largest > 0, xp.maximum(norms, UNSEEN * largest), xp.ones_like(norms))

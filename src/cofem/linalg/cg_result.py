@@ -79,3 +79,15 @@ def relative(residual_squared: np.ndarray, scale_squared: np.ndarray) -> np.ndar
     """√(residual² / scale²), with 0/0 = 0 for right-hand sides that are zero."""
     scale = np.where(scale_squared > 0, scale_squared, 1.0)
     return np.asarray(np.sqrt(np.maximum(residual_squared, 0.0) / scale))
+
+
+def refuse_indefinite(*statuses: np.ndarray) -> None:
+    """Raise where a system was not positive definite: the operator is not what it says."""
+    if any(np.any(s == Status.NOT_POSITIVE) for s in statuses):
+        raise ValueError(f"phi: {Status.NOT_POSITIVE.message}")
+
+
+def trouble_of(status: np.ndarray, what: str) -> str:
+    """Return what went wrong in systems for ``what``, in words; nothing if nothing did."""
+    worst = Status(int(status.max()))
+    return "" if worst in (Status.CONVERGED, Status.STAGNATED) else f"{what}: {worst.message}"
