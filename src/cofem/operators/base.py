@@ -8,7 +8,7 @@ is cheaper than both in turn) on arrays that are already checked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from cofem import backend
 from cofem.backend import Array
@@ -31,6 +31,12 @@ class LinearOperator(ABC):
     trusted : bool
         Whether the adjoint is known to be the adjoint. Operators made of user
         functions are not trusted: ``fit`` runs a dot test on them.
+    field : {"complex", "real", "undecided"}
+        Over which numbers it is linear. "real": it ignores imaginary parts of the
+        unknowns (PyLops' real FFTs), so they are real. "undecided": it does something
+        else with them (PyLops' ``Conj``), and ``fit`` wants to be told ``real=True``.
+    single_precision : bool
+        Whether it computes in single precision whatever it is given.
     splits_rows : bool
         Whether a batch costs the same row by row as at once (transforms), so
         that the solver may hand rows to several threads. False for dense
@@ -77,6 +83,8 @@ class LinearOperator(ABC):
     shape: tuple[int, int]
     is_complex: bool = False
     trusted: bool = True
+    field: Literal["complex", "real", "undecided"] = "complex"
+    single_precision: bool = False
     splits_rows: bool = True
     exact_column_norms: bool = True
     exact_row_norms: bool = False

@@ -115,6 +115,11 @@ class Product(LinearOperator):
                 f"a @ b: the shapes {left.shape} and {right.shape} do not fit, "
                 f"{left.shape[1]} is not {right.shape[0]}"
             )
+        if left.field != "complex" and right.is_complex:
+            raise ValueError(
+                "a @ b: a is linear over the reals only (PyLops: clinear=False) and b gives it "
+                "complex numbers; combine them before they are made one of cofem's operators"
+            )
         self.left, self.right = left, right
         self.shape = (left.shape[0], right.shape[1])
         inherit(self, left, right)
@@ -238,6 +243,9 @@ def inherit(node: LinearOperator, *parts: LinearOperator) -> None:
     node.is_complex = any(part.is_complex for part in parts)
     node.trusted = all(part.trusted for part in parts)
     node.splits_rows = all(part.splits_rows for part in parts)
+    node.single_precision = any(part.single_precision for part in parts)
+    fields = {part.field for part in parts}
+    node.field = next(field for field in ("undecided", "real", "complex") if field in fields)
 
 
 def _same_moduli(node: LinearOperator, op: LinearOperator) -> None:
