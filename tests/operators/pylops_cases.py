@@ -150,7 +150,8 @@ CASES = {
     "Sliding1D": lambda: sp.Sliding1D(pylops.Identity(4), 12, 10, 4, 1, tapertype="hanning"),
     "Sliding2D": lambda: sp.Sliding2D(pylops.Identity(12), (12, 3), (10, 3), 4, 1),
     "Sliding3D": lambda: sp.Sliding3D(
-        pylops.MatrixMult(rng.standard_normal((18, 4))), (8, 2, 1), (6, 6, 2), (3, 3), (1, 1), (1, 1)
+        pylops.MatrixMult(rng.standard_normal((18, 4))), (8, 2, 1), (6, 6, 2), (3, 3), (1, 1),
+        (1, 1),
     ),
     "Seislet": lambda: sp.Seislet(np.zeros((8, 5)), sampling=(10.0, 0.004)),
     "PWSprayer2D": lambda: sp.PWSprayer2D((5, 6), np.zeros((5, 6)), radius=2),

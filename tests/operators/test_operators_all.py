@@ -231,7 +231,7 @@ def test_wrong_arguments(argument, error, message):
 def test_to_scipy(name):
     op, A = operator(name), matrix(name)
     scipy_op = op.to_scipy()
-    V, W = random_array((op.shape[1], 3), "float64", 0), random_array((op.shape[0], 3), "float64", 1)
+    V, W = (random_array((side, 3), "float64", 0) for side in reversed(op.shape))
     assert_near(scipy_op @ V, A @ V, "float64")
     assert_near(scipy_op.H @ W[:, 0], A.conj().T @ W[:, 0], "float64")
     assert_near(scipy_op.rmatmat(W), A.conj().T @ W, "float64")

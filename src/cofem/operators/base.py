@@ -10,12 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators._validation import floating
 
 if TYPE_CHECKING:
-    import numpy as np
     import scipy.sparse.linalg
 
 
@@ -54,12 +55,9 @@ class LinearOperator(ABC):
 
     Notes
     -----
-    **Rows or columns?** The methods ``forward``, ``adjoint`` and ``gram`` take rows:
-    a batch is (…, D). The sign ``@`` means what it means for matrices, so that
-    ``op @ x`` is ``op.to_dense() @ x``: columns, (D, K) to (N, K), and ``y @ op`` takes
-    (K, N) to (K, D) without conjugation. A vector is the same either way. Between
-    operators ``@``, ``+`` and ``-`` make operators, also with SciPy's sparse arrays and
-    with operators of SciPy and PyLops on the right.
+    **Rows or columns?** The methods take rows: a batch is (…, D). The sign ``@`` means
+    what it means for matrices, so that ``op @ x`` is ``op.to_dense() @ x``: columns,
+    (D, K) to (N, K), and ``y @ op`` takes (K, N) to (K, D) without conjugation.
 
     Examples
     --------
@@ -119,7 +117,7 @@ class LinearOperator(ABC):
         from 64 random probes, the same at every call: its relative standard deviation is
         at most 18 % a column (12.5 % for complex operators).
         """
-        like = _default(like)
+        like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
         # Asked for in several places, and for some operators 64 products each time.
         made = self.__dict__.setdefault("_norms_made", backend.Cache())
@@ -227,13 +225,13 @@ class LinearOperator(ABC):
     __rmul__ = __mul__
 
     def __truediv__(self, divisor: Any) -> Any:
-        from cofem.operators.algebra import Scaled, is_scalar
+        from cofem.operators.algebra import Scaled, is_scalar, python_number
 
         if not is_scalar(divisor):
             return NotImplemented
         if divisor == 0:
             raise ZeroDivisionError("an operator was divided by zero")
-        return Scaled(1 / divisor, self)
+        return Scaled(1 / python_number(divisor), self)
 
     def __neg__(self) -> LinearOperator:
         from cofem.operators.algebra import Scaled
@@ -263,7 +261,7 @@ class LinearOperator(ABC):
         The result has the library, device and precision of ``like`` (NumPy, float64 by
         default). It costs min(N, D) products.
         """
-        like = _default(like)
+        like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
         n, d = self.shape
         dtype = backend.real_dtype(like.dtype, xp)
@@ -300,11 +298,3 @@ class LinearOperator(ABC):
                 f"got an array of shape {tuple(x.shape)}"
             )
         return floating(x, f"the argument of {type(self).__name__}.{call}")
-
-
-def _default(like: Array | None) -> Array:
-    if like is not None:
-        return like
-    import numpy as np
-
-    return np.empty(0)

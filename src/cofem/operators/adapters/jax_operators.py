@@ -31,8 +31,8 @@ class LineaxOperator(LinearOperator):
     """A lineax operator between two arrays, applied to JAX or NumPy arrays.
 
     Arrays of several axes are flattened in C order. The operator computes in its own
-    precision, which must be that of the data: for double precision JAX has to be told so
-    before the operator is made (``jax.config.update("jax_enable_x64", True)``).
+    precision: JAX makes it single unless it is told otherwise before the operator is made
+    (``jax.config.update("jax_enable_x64", True)``).
 
     Parameters
     ----------
@@ -63,6 +63,7 @@ class LineaxOperator(LinearOperator):
         )
         self.shape = (math.prod(self._out.shape), math.prod(self._into.shape))
         self.is_complex = dtype_is_complex(self._out.dtype) or dtype_is_complex(self._into.dtype)
+        self.single_precision = np.dtype(self._into.dtype).itemsize <= (8 if self.is_complex else 4)
         self.exact_column_norms = norms_are_exact(self.shape)
 
     def _forward(self, x: Array) -> Array:
@@ -77,26 +78,19 @@ class LineaxOperator(LinearOperator):
                 f"{self.name} is a lineax operator, which works on JAX and NumPy arrays; got an "
                 f"array of {backend.library(x)}"
             )
-        xp, structure = backend.namespace(x), self._into if ahead else self._out
-        if backend.real_dtype(x.dtype, xp) != backend.real_dtype(structure.dtype, np):
-            raise TypeError(
-                f"{self.name} is a lineax operator for {structure.dtype} and met {x.dtype}; pass "
-                "data of its precision, or make it in double precision after "
-                'jax.config.update("jax_enable_x64", True)'
-            )
-        rows = xp.reshape(xp.astype(x, structure.dtype, copy=False), (-1, x.shape[-1]))
-        products = [self._product(rows[i, :], structure.shape, ahead) for i in range(rows.shape[0])]
+        xp = backend.namespace(x)
+        rows = xp.reshape(x, (-1, x.shape[-1]))
+        products = [self._product(rows[i, :], ahead) for i in range(rows.shape[0])]
         length = self.shape[0] if ahead else self.shape[1]
         if not products:
             return xp.zeros((*x.shape[:-1], length), dtype=x.dtype)
         return xp.reshape(xp.stack(products, axis=0), (*x.shape[:-1], length))
 
-    def _product(self, row: Array, shape: tuple[int, ...], ahead: bool) -> Array:
-        xp = backend.namespace(row)
-        if ahead:
-            out = self.op.mv(xp.reshape(row, shape))
-        else:  # the adjoint is the conjugate of the transpose
-            out = self._transpose.mv(xp.reshape(backend.conj(row), shape))
+    def _product(self, row: Array, ahead: bool) -> Array:
+        xp, structure = backend.namespace(row), self._into if ahead else self._out
+        given = xp.reshape(xp.astype(row, structure.dtype, copy=False), structure.shape)
+        # The adjoint is the conjugate of the transpose.
+        out = self.op.mv(given) if ahead else self._transpose.mv(backend.conj(given))
         if backend.is_numpy(row):
             out = np.asarray(out)
         out = xp.reshape(out, (-1,)) if ahead else backend.conj(xp.reshape(out, (-1,)))

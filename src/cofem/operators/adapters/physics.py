@@ -42,8 +42,8 @@ def from_physics(physics: Any, img_size: Any = None, *, name: str = "phi") -> Li
     Returns
     -------
     LinearOperator of shape (N, D)
-        It works on torch tensors, flattened in C order, on the device and in the
-        precision of the physics.
+        It works on torch tensors, flattened in C order, on the device of the physics. A
+        physics that holds filters in single precision computes in single precision.
 
     Examples
     --------
@@ -84,7 +84,8 @@ class PhysicsOperator(LinearOperator):
 
     def __init__(self, physics: Any, img_size: tuple[int, ...], name: str) -> None:
         self.physics, self.img_size, self.name = physics, img_size, name
-        measured = physics.A(_zeros(physics, (1, *img_size)))
+        self._precision, device = _home(physics)
+        measured = physics.A(_zeros((1, *img_size), self._precision, device))
         if not backend.is_array(measured):
             raise TypeError(
                 f"{name}: A returned {type(measured).__name__}, expected one tensor (stacked "
@@ -93,6 +94,7 @@ class PhysicsOperator(LinearOperator):
         self._measured_shape = tuple(measured.shape[1:])
         self.shape = (math.prod(self._measured_shape), math.prod(img_size))
         self.is_complex = backend.is_complex(measured)
+        self.single_precision = "32" in str(self._precision)
         self.exact_column_norms = norms_are_exact(self.shape)
 
     def _forward(self, x: Array) -> Array:
@@ -108,7 +110,9 @@ class PhysicsOperator(LinearOperator):
 
         return by_parts(product, y, self.is_complex)
 
-    def _call(self, x: Array, product: Any, shape: tuple[int, ...], length: int, call: str) -> Array:
+    def _call(
+        self, x: Array, product: Any, shape: tuple[int, ...], length: int, call: str
+    ) -> Array:
         if backend.library(x) != "torch":
             raise TypeError(
                 f"{self.name} is a deepinv physics, which works on torch tensors; got an array of "
@@ -116,27 +120,35 @@ class PhysicsOperator(LinearOperator):
             )
         xp = backend.namespace(x)
         rows = math.prod(x.shape[:-1])
+        if not rows:
+            return xp.zeros((*x.shape[:-1], length), dtype=x.dtype, device=x.device)
+        given = xp.reshape(x, (rows, *shape))
+        if self._precision is not None:
+            convert = backend.complex_dtype if backend.is_complex(x) else backend.real_dtype
+            given = xp.astype(given, convert(self._precision, xp), copy=False)
         try:
-            out = product(xp.reshape(x, (rows, *shape))).detach()
-        except RuntimeError as error:  # torch's own, on precision or device mostly
+            out = product(given).detach()
+        except RuntimeError as error:  # torch's own, on devices mostly
             raise ValueError(
-                f"{self.name}: {call} failed on a tensor of {x.dtype} on {x.device}: {error}"
+                f"{self.name}: {call} failed on a tensor of {given.dtype} on {x.device}: {error}"
             ) from error
-        out = xp.reshape(out, (*x.shape[:-1], -1)) if rows else x[..., :0]
+        out = xp.reshape(out, (*x.shape[:-1], -1))
         return accepted(out, x, length, f"{self.name}: {call}", self.is_complex)
 
     def _column_norms_squared(self, like: Array) -> Array:
         return estimate_column_norms_squared(self, like)
 
 
-def _zeros(physics: Any, shape: tuple[int, ...]) -> Array:
-    """Return zeros on the device and in the precision that the physics holds its filters in."""
-    import torch
-
+def _home(physics: Any) -> tuple[Any, Any]:
+    """Return the real dtype and the device of what a physics holds; None where it holds nothing."""
     held: list[Any] = []
     for kind in ("parameters", "buffers"):
         held += list(getattr(physics, kind, tuple)())
     numbers = [tensor for tensor in held if tensor.is_floating_point() or tensor.is_complex()]
-    device = held[0].device if held else "cpu"
-    dtype = numbers[0].real.dtype if numbers else torch.float32
+    return numbers[0].real.dtype if numbers else None, held[0].device if held else None
+
+
+def _zeros(shape: tuple[int, ...], dtype: Any, device: Any) -> Array:
+    import torch
+
     return torch.zeros(shape, dtype=dtype, device=device)

@@ -4,7 +4,12 @@ from cofem.operators.algebra.blocks import BlockDiagonal, Stack, block_diagonal,
 from cofem.operators.algebra.kronecker import Kronecker, kronecker
 from cofem.operators.algebra.nodes import Adjoint, Conjugate, Product, Scaled, Sum
 from cofem.operators.algebra.selecting import Extension, Restriction, selected
-from cofem.operators.algebra.terms import apply_to_columns, is_scalar, operator_or_none
+from cofem.operators.algebra.terms import (
+    apply_to_columns,
+    is_scalar,
+    operator_or_none,
+    python_number,
+)
 
 __all__ = [
     "Adjoint",
@@ -23,6 +28,7 @@ __all__ = [
     "is_scalar",
     "kronecker",
     "operator_or_none",
+    "python_number",
     "selected",
     "stack",
 ]

@@ -12,7 +12,7 @@ from cofem.operators.base import LinearOperator
 
 
 def kronecker(*operators: Any) -> LinearOperator:
-    """Return A ⊗ B ⊗ …: A along the first axis of an array, B along the second, …
+    """Return A ⊗ B ⊗ …: A along the first axis of an array, B along the second.
 
     The array is flattened in C order, so that for two of them
     ``kronecker(a, b).forward(x.ravel())`` is ``(A @ x @ B.T).ravel()``; no product of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import numbers
+import cmath
 from typing import Any, final
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.operators.algebra.terms import python_number
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
 
@@ -199,20 +199,13 @@ class Scaled(LinearOperator):
     """
 
     def __init__(self, factor: Any, op: LinearOperator) -> None:
-        # A Python number leaves the precision of the array alone; a NumPy scalar does not.
-        value = complex(factor)
-        if not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        self.factor = python_number(factor)
+        if not cmath.isfinite(self.factor):
             raise ValueError(f"the factor of an operator must be finite, got {factor!r}")
-        is_complex = (
-            backend.is_complex(factor)
-            if backend.is_array(factor)
-            else not isinstance(factor, numbers.Real)
-        )
-        self.factor: float | complex = value if is_complex else value.real
         self.op = op
         self.shape = op.shape
         inherit(self, op)
-        self.is_complex = op.is_complex or is_complex
+        self.is_complex = op.is_complex or isinstance(self.factor, complex)
         _same_moduli(self, op)
 
     def _forward(self, x: Array) -> Array:

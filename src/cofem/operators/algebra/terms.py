@@ -26,6 +26,21 @@ def is_scalar(x: object) -> bool:
     return backend.is_array(x) and bool(x.ndim == 0)  # type: ignore[attr-defined]
 
 
+def python_number(x: Any) -> float | complex:
+    """Return a scalar as Python's float or complex, whose precision an array ignores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> python_number(np.float32(0.5)), python_number(2j)
+    (0.5, 2j)
+    """
+    is_complex = (
+        backend.is_complex(x) if backend.is_array(x) else not isinstance(x, numbers.Real)
+    )
+    return complex(x) if is_complex else float(x)
+
+
 def operator_or_none(x: Any, arrays: bool = False) -> LinearOperator | None:
     """Return an operator of any library as one of ours; None for what is none.
 
