@@ -12,7 +12,7 @@ ROOT = Path(cofem.__file__).parent
 
 # What may be imported comes first. Modules of one layer may import each other.
 LAYERS = [
-    {"backend", "files", "headers", "matrix_market", "progress"},
+    {"backend", "files", "progress"},
     {"operators"},
     {"linalg"},
     {"inference"},
