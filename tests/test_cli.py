@@ -342,7 +342,7 @@ BAD = {
     "no phi": (["no.npy", "y.npy"], "phi: no.npy does not exist"),
     "no y": (["phi.npy", "no.npy"], "y: no.npy does not exist"),
     "ending of phi": (["phi.doc", "y.npy"], "phi: phi.doc has the ending .doc; accepted: .npy and"),
-    "all that is accepted": (["phi.doc", "y.npy"], ".mtx (Matrix Market), .mat (MATLAB, not -v7.3)"),
+    "all that is accepted": (["phi.doc", "y.npy"], ".mtx (Matrix Market), .mat (MATLAB, not -v7"),
     "no table": (["phi.npy", "words.csv"], "y: words.csv is not a readable .csv file"),
     "phi is a vector": (["y.npy", "y.npy"], "expected a matrix"),
     "shapes": (["phi.npy", "long.npy"], "y"),

@@ -354,7 +354,7 @@ def test_sparse_matrices_that_claim_to_be_empty(tmp_path):
     data = bytearray(saved(scipy.io.savemat, {"phi": scipy.sparse.csc_array((3, 3))}))
     data[data.rindex(b"\x05\0\0\0\x10\0\0\0") + 12] = 200  # the second of four pointers
     (tmp_path / "phi.mat").write_bytes(data)
-    with pytest.raises(ValueError, match="phi.*pointers of a sparse matrix do not increase"):
+    with pytest.raises(ValueError, match=r"phi.*pointers of a sparse matrix do not increase"):
         read_matrix(tmp_path / "phi.mat", "phi")
 
 
