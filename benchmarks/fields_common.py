@@ -12,6 +12,9 @@ import numpy as np
 
 from common import Table
 
+# A method gets no further problem after this many seconds; the table says how many it had.
+SECONDS = 300.0
+
 
 def optional(name: str) -> Any:
     """Return a module of another project, or None where it is not installed."""
@@ -60,6 +63,10 @@ def compare(
             found, took = timed(lambda method=method, problem=problem: method(problem))
             judged.append(judge(problem, found))
             seconds.append(took)
+            if sum(seconds) > SECONDS:
+                break
+        if len(judged) < len(problems):
+            name = f"{name} (only {len(judged)})"
         medians = [f"{value:.3g}" for value in np.median(np.asarray(judged, float), axis=0)]
         rows.append([name, *medians, f"{np.median(seconds):.2f}"])
     columns = ("method", *measures, "seconds")

@@ -53,7 +53,7 @@ def peaks(spectrum: np.ndarray) -> np.ndarray:
 
 
 def by_cofem(problem: Snapshots) -> np.ndarray:
-    """The noise is unknown, and so is the number of sources until the peaks are read."""
+    """Fit with the noise unknown; the number of sources only counts the peaks that are read."""
     post = cofem.fit(steering(GRID), problem.y)
     return peaks(np.mean(np.abs(post.mean) ** 2, axis=0))
 

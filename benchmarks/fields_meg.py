@@ -104,7 +104,7 @@ def by_gamma_map(problem: Recording, mode: int) -> np.ndarray:
 
 
 def by_eloreta(problem: Recording) -> np.ndarray:
-    """eLORETA (Pascual-Marqui 2007): weights that localise single sources exactly."""
+    """Weigh until single sources are localised exactly: eLORETA (Pascual-Marqui 2007)."""
     K, k = problem.leadfield, problem.orientations
     n, places = len(K), K.shape[1] // k
     blocks = K.reshape(n, places, k)
@@ -126,7 +126,7 @@ def power(z: np.ndarray, orientations: int) -> np.ndarray:
 
 
 def judge(problem: Recording, found: np.ndarray) -> tuple[float, float, float]:
-    """Sources among the three strongest places, their distance from the truth, active places."""
+    """Count sources among the three strongest places, their distance, and active places."""
     strongest = np.argsort(-found)[:ACTIVE]
     exact = len(set(strongest) & set(problem.places))
     far = np.nan
