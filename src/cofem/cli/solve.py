@@ -95,6 +95,8 @@ def solve(
     check_outputs(output, figure, inputs=(phi, y))
     matrix = read_matrix(phi, "phi")
     measurements = measured(y, matrix)
+    if method == "auto" and is_mapped(matrix):
+        method = "cofem"  # it only multiplies; the exact methods make matrices of their own
     start = time.perf_counter()
     with warnings_as_lines():
         post = cofem.fit(
@@ -128,14 +130,19 @@ def measured(path: Path, matrix: Any) -> Any:
     A fit runs in double precision as soon as one of the two is double, and that would
     need a copy of the matrix, twice its size.
     """
-    import numpy as np
-
     from cofem.files import read_array
 
     values = read_array(path, "y")
-    if isinstance(getattr(matrix, "base", None), np.memmap) and matrix.dtype.char in "fF":
+    if is_mapped(matrix) and matrix.dtype.char in "fF":
         values = values.astype("F" if values.dtype.kind == "c" else "f")
     return values
+
+
+def is_mapped(matrix: Any) -> bool:
+    """Whether a matrix lies in a file and not in memory."""
+    import numpy as np
+
+    return isinstance(getattr(matrix, "base", None), np.memmap)
 
 
 def check_outputs(output: Path, figure: Path | None, inputs: tuple[Path, Path]) -> None:
