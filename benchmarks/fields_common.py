@@ -6,7 +6,7 @@ import importlib
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -39,8 +39,9 @@ def compare(
     methods: dict[str, Callable[[Any], Any] | None],
     problems: Sequence[Any],
     judge: Callable[[Any, Any], Sequence[float]],
+    centre: Literal["median", "mean"] = "median",
 ) -> Table:
-    """Run every method on every problem and return a table of medians.
+    """Run every method on every problem and return a table of medians, or means.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ def compare(
     problems : sequence
         One for each seed.
     judge : callable
+    centre : {"median", "mean"}
+        Seconds are medians always.
     """
     rows: list[list[Any]] = []
     for name, method in methods.items():
@@ -67,7 +70,7 @@ def compare(
                 break
         if len(judged) < len(problems):
             name = f"{name} (only {len(judged)})"
-        medians = [f"{value:.3g}" for value in np.median(np.asarray(judged, float), axis=0)]
-        rows.append([name, *medians, f"{np.median(seconds):.2f}"])
+        values = getattr(np, centre)(np.asarray(judged, float), axis=0)
+        rows.append([name, *(f"{value:.3g}" for value in values), f"{np.median(seconds):.2f}"])
     columns = ("method", *measures, "seconds")
-    return Table(f"{title}: medians of {len(problems)} problems", columns, rows)
+    return Table(f"{title}: {centre}s of {len(problems)} problems", columns, rows)
