@@ -13,7 +13,7 @@ import numpy as np
 from common import Table
 
 # A method gets no further problem after this many seconds; the table says how many it had.
-SECONDS = 300.0
+SECONDS = 100.0
 
 
 def optional(name: str) -> Any:

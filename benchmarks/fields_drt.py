@@ -134,7 +134,7 @@ def run(quick: bool) -> Result:
     measures = ("error of γ (%)", "peaks (2 are right)", "covered by 2 std (%)")
     tables: list[Table] = []
     for noise in (0.002, 0.01)[: 1 if quick else 2]:
-        problems = [simulate(seed, noise) for seed in range(2 if quick else 20)]
+        problems = [simulate(seed, noise) for seed in range(2 if quick else 10)]
         title = f"Two ZARCs, noise {100 * noise:g} %"
         tables.append(compare(title, measures, methods, problems, judge))
     ours, theirs = (float(tables[0].rows[i][1]) for i in (1, 2))

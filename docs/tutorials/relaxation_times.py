@@ -113,5 +113,5 @@ ax.legend()
 # %% [markdown]
 # The table is what this version does, whoever wins. The dictionary is very coherent (neighbouring
 # bumps look the same to Z), which is the hard case for sparse methods with a constraint.
-# `benchmarks/fields_drt.py` has twenty problems a row, two levels of noise, cross-validated
+# `benchmarks/fields_drt.py` has ten problems a row, two levels of noise, cross-validated
 # weights, and the noise unknown.
