@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+import typer
 from typer.testing import CliRunner
 
 import cofem
@@ -76,6 +79,29 @@ def test_help_of_a_command(command, words):
     assert result.exit_code == 0
     for word in words:
         assert word in result.stdout
+
+
+COMMANDS = typer.main.get_command(app).commands
+# The pages of these two belong to their applications.
+ELSEWHERE = {"calcium", "mri"}
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE))
+def test_help_has_an_example_that_can_be_typed(command):
+    result = run(command, "--help")
+    assert "Example" in result.stdout
+    examples = re.findall(rf"^ +cofem ({command} .*)$", result.stdout, re.MULTILINE)
+    assert examples, result.stdout
+    for example in examples:  # every option exists and every value is of its kind
+        name, *arguments = shlex.split(example)
+        COMMANDS[name].make_context(name, arguments)
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - ELSEWHERE))
+def test_where_to_write_has_one_name(command):
+    names = [name for option in COMMANDS[command].params for name in option.opts]
+    assert "--out" not in names
+    assert ("--output" in names) == ("-o" in names)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +206,98 @@ def test_solve_reads_every_format(problem):
     assert len(set(answers)) == 1
 
 
+def test_solve_reads_tables_and_matlab_files(problem):
+    matrix = problem.phi.matrix
+    names = ",".join(f"column{j}" for j in range(matrix.shape[1]))
+    np.savetxt("phi.csv", matrix, delimiter=",", header=names, comments="", fmt="%.17g")
+    np.savetxt("y.txt", problem.y, fmt="%.17g")
+    scipy.io.savemat("both.mat", {"phi": matrix, "y": problem.y})
+    options = ["--noise-precision", 1e4, "--json", "--method", "em"]
+    means = []
+    for phi, y in [("phi.npy", "y.npy"), ("phi.csv", "y.txt"), ("both.mat", "both.mat")]:
+        result = run("solve", phi, y, "-o", "o.npz", *options)
+        assert result.exit_code == 0, result.output
+        means.append(cofem.load("o.npz").mean)
+    np.testing.assert_array_equal(means[1], means[0])
+    np.testing.assert_array_equal(means[2], means[0])
+
+
+def test_solve_writes_a_table(problem):
+    options = ["--noise-precision", 1e4, "--method", "em"]
+    assert run("solve", "phi.npy", "y.npy", "-o", "o.npz", *options).exit_code == 0
+    result = run("solve", "phi.npy", "y.npy", "-o", "o.csv", *options, "--json")
+    assert result.exit_code == 0, result.output
+    post, table = cofem.load("o.npz"), np.genfromtxt("o.csv", delimiter=",", names=True)
+    assert table.dtype.names[:5] == ("index", "mean", "std", "low", "high")
+    np.testing.assert_array_equal(table["index"], np.arange(120))
+    np.testing.assert_array_equal(table["mean"], post.mean)
+    np.testing.assert_array_equal(table["std"], post.std)
+    np.testing.assert_array_equal([table["low"], table["high"]], post.interval(0.95))
+    np.testing.assert_array_equal(table["support"], post.support())
+    assert json.loads(result.stdout)["output"] == "o.csv"
+
+
+def test_tables_of_joint_and_complex_answers(problem):
+    options = ["-o", "o.csv", "--noise-precision", 1e4, "--method", "em"]
+    np.save("y.npy", np.stack([problem.y, 2 * problem.y]))
+    assert run("solve", "phi.npy", "y.npy", *options).exit_code == 0
+    joint = np.genfromtxt("o.csv", delimiter=",", names=True)
+    assert joint.dtype.names[:3] == ("task", "index", "mean")
+    assert joint["task"].tolist() == [0] * 120 + [1] * 120
+    np.save("y.npy", problem.y * np.exp(0.3j))
+    assert run("solve", "phi.npy", "y.npy", *options).exit_code == 0
+    turned = np.genfromtxt("o.csv", delimiter=",", names=True)
+    assert turned.dtype.names[:4] == ("index", "mean_real", "mean_imag", "std")
+    np.testing.assert_allclose(
+        turned["mean_imag"], np.tan(0.3) * turned["mean_real"], atol=1e-3
+    )
+
+
+LARGE = """
+import resource, sys
+import numpy as np, scipy.sparse, scipy.special, cofem, cofem.cli
+from cofem import simulate
+# Compiled code, libraries and their memory come before the limit.
+small, fit = simulate.gaussian(120, 0), cofem.fit
+fit(small.phi, small.y, noise_precision=1e4, method="cofem", max_iter=500)
+# Few probes: with more, a test this small would spend its memory on them.
+few = cofem.CoFEM(n_probes=2, report_probes=2, max_cg_steps=12)
+def limited(*data, method, **options):
+    assert method == "cofem"  # chosen because the matrix is mapped
+    return fit(*data, method=few, **options)
+cofem.fit = limited
+held = int(next(l for l in open("/proc/self/status") if l.startswith("VmData")).split()[1]) << 10
+size = int(sys.argv.pop(1))
+resource.setrlimit(resource.RLIMIT_DATA, (held + size // 2, held + size // 2))
+cofem.cli.main()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits of Linux")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_large_matrix_is_mapped_and_never_copied(tmp_path, monkeypatch, dtype):
+    """The memory that a process may write to is limited to half of the matrix."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    size = 260 << 20  # just above what is read
+    columns = size // (200 * np.dtype(dtype).itemsize)
+    phi = np.lib.format.open_memmap("phi.npy", "w+", dtype, (200, columns))  # holes on the disk
+    places = np.sort(rng.choice(columns, 400, replace=False))
+    phi[:, places] = rng.standard_normal((200, 400))
+    z = np.zeros(400)
+    z[:5] = 3.0
+    np.save("y.npy", phi[:, places] @ z + 0.01 * rng.standard_normal(200))
+    del phi
+    arguments = ["solve", "phi.npy", "y.npy", "-o", "z.csv", "--noise-precision", 1e4,
+                 "--max-iter", 2, "--json"]  # fmt: skip
+    with python(LARGE, size, *arguments) as process:
+        out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    assert json.loads(out)["method"] == "cofem"
+    table = np.genfromtxt("z.csv", delimiter=",", names=True)
+    assert set(np.argsort(-np.abs(table["mean"]))[:5]) == set(places[:5])
+
+
 def test_solve_joint_tasks(problem):
     np.save("y.npy", np.stack([problem.y, 2 * problem.y]))
     options = ["-o", "o.npz", "--noise-precision", 1e4, "--figure", "f.png"]
@@ -226,7 +344,9 @@ def test_not_converged_is_a_warning_line_and_an_answer(problem):
 BAD = {
     "no phi": (["no.npy", "y.npy"], "phi: no.npy does not exist"),
     "no y": (["phi.npy", "no.npy"], "y: no.npy does not exist"),
-    "ending of phi": (["phi.txt", "y.npy"], "phi: phi.txt does not end in .npy, .npz, .mtx"),
+    "ending of phi": (["phi.doc", "y.npy"], "phi: phi.doc has the ending .doc; accepted: .npy and"),
+    "all that is accepted": (["phi.doc", "y.npy"], ".mtx (Matrix Market), .mat (MATLAB, not -v7"),
+    "no table": (["phi.npy", "words.csv"], "y: words.csv is not a readable .csv file"),
     "phi is a vector": (["y.npy", "y.npy"], "expected a matrix"),
     "shapes": (["phi.npy", "long.npy"], "y"),
     "y is a cube": (["phi.npy", "cube.npy"], "y"),
@@ -243,7 +363,7 @@ BAD = {
     "max_iter": (["phi.npy", "y.npy", "--max-iter", "0"], "max_iter"),
     "tol": (["phi.npy", "y.npy", "--tol", "-1"], "tol"),
     "no directory": (["phi.npy", "y.npy", "-o", "no/o.npz"], "the directory no does not exist"),
-    "output ending": (["phi.npy", "y.npy", "-o", "o.txt"], "output: o.txt does not end in .npz"),
+    "output ending": (["phi.npy", "y.npy", "-o", "o.txt"], "output: o.txt does not end in .npz (t"),
     "output is a directory": (["phi.npy", "y.npy", "-o", "folder.npz"], "is a directory"),
     "output is an input": (["in.npz", "y.npy", "-o", "in.npz"], "would overwrite an input"),
     "figure ending": (["phi.npy", "y.npy", "--figure", "f.doc"], "figure: f.doc does not end"),
@@ -254,7 +374,8 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_line_and_exit_code_2(problem, case):
     arguments, message = BAD[case]
-    Path("phi.txt").write_text("1 2 3")
+    Path("phi.doc").write_text("1 2 3")
+    Path("words.csv").write_text("1,2\nthree,four\n")
     Path("folder.npz").mkdir()
     np.save("long.npy", np.ones(77))
     np.save("cube.npy", np.ones((2, 2, 30)))

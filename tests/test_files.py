@@ -11,7 +11,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 
-from cofem.files import atomic_write, check_writable, read_array, read_matrix
+from cofem.files import atomic_write, check_writable, read_array, read_matrix, write_table
 
 
 def names(folder):
@@ -168,6 +168,10 @@ def saved(save, *args, **kwargs):
     return stream.getvalue()
 
 
+def mat(**variables):
+    return saved(scipy.io.savemat, variables)
+
+
 def zipped(compression=zipfile.ZIP_STORED, **members):
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as archive:
@@ -191,8 +195,25 @@ MTX = "%%MatrixMarket matrix "
 @pytest.mark.parametrize(
     ("file", "data", "message"),
     [
-        ("y.txt", b"1 2 3", r"does not end in \.npy, \.npz, \.mtx"),
-        ("y", b"", "does not end in"),
+        ("y.doc", b"1 2 3", r"has the ending \.doc; accepted: \.npy and .*\.mtx .*\.mat .*\.csv"),
+        ("y", b"", r"has no ending; accepted: \.npy"),
+        ("y.npy", b"1,2,3", r"is not a readable \.npy file .*; accepted: \.npy .*\.mat .*\.csv"),
+        ("y.csv", b"", "holds no numbers"),
+        ("y.csv", b"a,b\n", "holds no numbers"),
+        ("y.csv", b"1,2\n3\n", r"is not a readable \.csv file \(the number of columns changed"),
+        ("y.csv", b"1,2\n3,\n", r"is not a readable \.csv file \(could not convert string ''"),
+        ("y.csv", b"1,2\n3,x\n", "could not convert string 'x'"),
+        ("y.csv", b"1;2,5\n3;4\n", "begins with '1;2,5', which is neither numbers nor a heading"),
+        ("y.csv", b"0,1,2\n3,4,5\n", "may be numbers or names of columns; .*header=False"),
+        ("y.csv", b",a,b\n0,1,2\n1,3,4\n", "looks like an index; .*index=False"),
+        ("y.csv", b"1,\0,2", "is no text: it holds zero bytes"),
+        ("y.csv", b"\xff\xfe1,2", "is not a readable .csv file"),
+        ("y.mat", b"", "is no MATLAB file of level 5"),
+        ("y.mat", mat(y=[1.0])[:128], "holds nothing; expected one array of numbers"),
+        ("y.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64", "is a MATLAB 7.3 file.*-v7"),
+        ("y.mat", mat(a=[1.0], b=[2.0]), "holds a, b; expected one array of numbers, or one call"),
+        ("y.mat", mat(y="text"), "holds y; expected one array of numbers"),
+        ("y.mat", mat(y=[1.0])[:-9], "is cut short: .* bytes are promised where it ends"),
         ("y.npy", b"", "is not a readable .npy file"),
         ("y.npy", b"hello, this is no array", "is not a readable .npy file"),
         ("y.npy", OBJECTS, "holds values of type object; expected numbers"),
@@ -248,3 +269,121 @@ def test_missing_files_directories_and_wrong_dimensions(tmp_path):
     np.save(tmp_path / "y.npy", np.ones(3))
     with pytest.raises(ValueError, match=r"holds an array of shape \(3,\); expected a matrix"):
         read_matrix(tmp_path / "y.npy", "phi")
+
+
+# -- tables and MATLAB files -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1,2\n3,4.5\n", [[1, 2], [3, 4.5]]),
+        ("1;2\n3;4.5", [[1, 2], [3, 4.5]]),
+        ("1\t2\r\n3\t4.5\r\n", [[1, 2], [3, 4.5]]),
+        ("1 2\n 3   4.5\n", [[1, 2], [3, 4.5]]),
+        ("\ufefffirst,second\n1,2\n3,4.5\n", [[1, 2], [3, 4.5]]),
+        ("# made by hand\n\nfirst second\n1 2\n# more\n3 4.5\n", [[1, 2], [3, 4.5]]),
+        ("1e-3, -2\n 3 ,4.5", [[1e-3, -2], [3, 4.5]]),
+        ("1+2j,3\n4,5j\n", [[1 + 2j, 3], [4, 5j]]),
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".TSV", ".txt"])
+def test_tables(tmp_path, text, expected, ending):
+    path = tmp_path / f"phi{ending}"
+    path.write_text(text, encoding="utf-8", newline="")
+    found = read_matrix(path, "phi")
+    np.testing.assert_array_equal(found, expected)
+    assert found.dtype == np.asarray(expected).dtype or found.dtype == np.float64
+
+
+@pytest.mark.parametrize("text", ["1\n2\n3\n", "1,2,3\n", "value\n1\n2\n3\n"])
+def test_a_table_with_one_row_or_column_is_a_vector(tmp_path, text):
+    (tmp_path / "y.csv").write_text(text)
+    np.testing.assert_array_equal(read_array(tmp_path / "y.csv", "y"), [1, 2, 3])
+
+
+def test_a_table_that_was_written_comes_back_exactly(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {
+        "index": np.arange(50), "mean": rng.standard_normal(50) * 10.0 ** rng.integers(-30, 30, 50),
+        "support": rng.random(50) < 0.5,
+    }  # fmt: skip
+    write_table(tmp_path / "z.csv", columns)
+    assert (tmp_path / "z.csv").read_text().startswith("index,mean,support\n0,")
+    found = read_matrix(tmp_path / "z.csv", "z")
+    for found_column, column in zip(found.T, columns.values(), strict=True):
+        np.testing.assert_array_equal(found_column, column)
+    with pytest.raises(ValueError, match=r"equally long, got lengths \[1, 2\]"):
+        write_table(tmp_path / "bad.csv", {"a": np.ones(1), "b": np.ones(2)})
+    assert names(tmp_path) == ["z.csv"]
+
+
+@pytest.mark.parametrize("compress", [False, True])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "int16", "bool"])
+def test_matlab_files(tmp_path, dtype, compress):
+    rng = np.random.default_rng(1)
+    matrix = (10 * rng.standard_normal((3, 4))).astype(dtype)
+    path = tmp_path / "data.mat"
+    scipy.io.savemat(path, {"phi": matrix, "y": matrix[0], "who": "me"}, do_compression=compress)
+    np.testing.assert_array_equal(read_matrix(path, "phi"), matrix)
+    np.testing.assert_array_equal(read_array(path, "y"), matrix[0])  # a row in MATLAB
+    assert read_matrix(path, "phi").dtype == matrix.dtype
+    assert read_matrix(path, "phi").flags.writeable
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.0 + 2j])
+@pytest.mark.parametrize("compress", [False, True])
+def test_sparse_matlab_files(tmp_path, factor, compress):
+    matrix = factor * scipy.sparse.random_array((6, 5), density=0.4, rng=np.random.default_rng(2))
+    scipy.io.savemat(
+        tmp_path / "phi.mat", {"phi": scipy.sparse.csc_array(matrix)}, do_compression=compress
+    )
+    found = read_matrix(tmp_path / "phi.mat", "phi")
+    assert scipy.sparse.issparse(found)
+    np.testing.assert_array_equal(found.toarray(), matrix.toarray())
+
+
+def test_sparse_matrices_that_claim_to_be_empty(tmp_path):
+    """Their pointers lead out of the matrix and back, which SciPy does not look at."""
+    np.savez(
+        tmp_path / "phi.npz", format="csr", shape=(3, 3), data=np.empty(0),
+        indices=np.empty(0, np.int32), indptr=np.array([0, 5000, 0, 0], np.int32),
+    )
+    with pytest.raises(ValueError, match="pointers of a sparse matrix do not increase"):
+        read_matrix(tmp_path / "phi.npz", "phi")
+    data = bytearray(saved(scipy.io.savemat, {"phi": scipy.sparse.csc_array((3, 3))}))
+    data[data.rindex(b"\x05\0\0\0\x10\0\0\0") + 12] = 200  # the second of four pointers
+    (tmp_path / "phi.mat").write_bytes(data)
+    with pytest.raises(ValueError, match=r"phi.*pointers of a sparse matrix do not increase"):
+        read_matrix(tmp_path / "phi.mat", "phi")
+
+
+# -- mapped files ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_large_npy_files_are_mapped(tmp_path, monkeypatch, order):
+    matrix = np.asarray(np.arange(12.0).reshape(3, 4), order=order)
+    np.save(tmp_path / "phi.npy", matrix)
+    small = read_matrix(tmp_path / "phi.npy", "phi")
+    assert not isinstance(small.base, np.memmap)
+    monkeypatch.setattr("cofem.files.reading.MAPPED_ABOVE", 10)
+    found = read_matrix(tmp_path / "phi.npy", "phi")
+    assert type(found) is np.ndarray
+    assert isinstance(found.base, np.memmap)
+    assert not found.flags.writeable
+    np.testing.assert_array_equal(found, matrix)
+
+
+def test_what_is_mapped_need_not_fit_into_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("cofem.files.reading.MAPPED_ABOVE", 10)
+
+    def refuse(size, where=""):
+        raise AssertionError("memory was asked for")
+
+    monkeypatch.setattr("cofem.files.headers.refuse_more_than_memory", refuse)
+    np.save(tmp_path / "phi.npy", np.ones((3, 4)))
+    assert read_matrix(tmp_path / "phi.npy", "phi").sum() == 12
+    (tmp_path / "phi.npy").write_bytes((tmp_path / "phi.npy").read_bytes()[:-1])
+    with pytest.raises(ValueError, match="is cut short"):
+        read_matrix(tmp_path / "phi.npy", "phi")

@@ -47,6 +47,13 @@ GOOD = {
         saved(scipy.io.mmwrite, SPARSE),
         b"%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n1 1\n3 1\n",
     ],
+    ".mat": [
+        saved(scipy.io.savemat, {"phi": MATRIX}),
+        saved(scipy.io.savemat, {"phi": MATRIX, "y": MATRIX[0]}, do_compression=True),
+        saved(scipy.io.savemat, {"phi": SPARSE.tocsc()}),
+        saved(scipy.io.savemat, {"phi": MATRIX, "cell": {"a": 1}, "text": "b"}),
+    ],
+    ".csv": [b"a,b,c\n1,2,3\n4,5,6\n", b"1;2\n3;4\n", b"1 2\n3 4\n", b"1+2j,3\n4,5j\n"],
 }
 
 
@@ -65,7 +72,10 @@ def check_matrix_door(folder, ending, data):
 @quick
 @given(data=st.binary(max_size=300))
 def test_arbitrary_bytes(tmp_path, ending, data):
-    start = {".npy": b"\x93NUMPY\x01\x00", ".npz": b"PK\x03\x04", ".mtx": b"%%MatrixMarket "}
+    start = {
+        ".npy": b"\x93NUMPY\x01\x00", ".npz": b"PK\x03\x04", ".mtx": b"%%MatrixMarket ",
+        ".mat": GOOD[".mat"][0][:128], ".csv": b"1,2\n",
+    }  # fmt: skip
     check_matrix_door(tmp_path, ending, data)
     check_matrix_door(tmp_path, ending, start[ending] + data)
 

@@ -61,6 +61,11 @@ def tasks_from(
             )
         if not op.trusted:
             check_products(op, values, f"phi{where}")
+        if op.field == "undecided" and not real:
+            raise ValueError(
+                f"phi{where} is linear over the reals only (PyLops: clinear=False), so complex "
+                "unknowns make no sense of it; pass real=True if z is real"
+            )
         if not single:
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
             values = xp.astype(values, convert(xp.float64, xp), copy=False)
@@ -68,7 +73,8 @@ def tasks_from(
         if isinstance(op, (Dense, Sparse)):
             refuse_unsquarable_columns(op, values, f"phi{where}")
         task = Task(op, values, beta[i])
-        tasks.append(_with_real_unknowns(task, stacked) if real else task)
+        wants_real = real or op.field == "real"
+        tasks.append(_with_real_unknowns(task, stacked) if wants_real else task)
     return tuple(tasks), joint
 
 

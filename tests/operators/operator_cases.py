@@ -47,6 +47,12 @@ def fourier_matrix(shape: tuple[int, ...], flat: Any) -> np.ndarray:
     return spectra.reshape(len(eye), -1).T[flat]
 
 
+def dct_matrix(shape: tuple[int, ...]) -> np.ndarray:
+    eye = np.eye(int(np.prod(shape))).reshape(-1, *shape)
+    images = scipy.fft.idctn(eye, axes=range(1, len(shape) + 1), norm="ortho")
+    return images.reshape(len(eye), -1).T
+
+
 def wavelet_matrix(shape: tuple[int, ...], name: str, level: int) -> np.ndarray:
     with warnings.catch_warnings():  # PyWavelets warns about depths where borders meet
         warnings.simplefilter("ignore", UserWarning)
@@ -201,6 +207,87 @@ CASES: dict[str, Case] = {
     "stack": Case(
         lambda: ops.stack([ops.Identity(9), ops.Fourier(9), ops.DCT(9, [1, 2])]),
         lambda: np.vstack([np.eye(9), fourier_matrix((9,), slice(None)), on_rows(idct, 9)[[1, 2]]]),
+    ),
+    "transpose": Case(lambda: ops.Dense(C).T, lambda: C.T),
+    "transpose-real": Case(lambda: ops.DCT(11, ROWS).T, lambda: on_rows(idct, 11)[ROWS].T),
+    "transpose-fourier": Case(
+        lambda: ops.Fourier(9, [1, 4]).T, lambda: fourier_matrix((9,), [1, 4]).T
+    ),
+    "conjugate": Case(lambda: ops.Dense(C).conj(), lambda: C.conj()),
+    "divided": Case(lambda: ops.Dense(A) / 4, lambda: A / 4),
+    "plus-array": Case(lambda: A - ops.DCT(12)[:7], lambda: A - on_rows(idct, 12)[:7]),
+    "hstack": Case(
+        lambda: ops.hstack([ops.Identity(9), ops.Fourier(9), ops.DCT(9)]),
+        lambda: np.hstack([np.eye(9), fourier_matrix((9,), slice(None)), on_rows(idct, 9)]),
+    ),
+    "block-diagonal": Case(
+        lambda: ops.block_diagonal([ops.Dense(A), ops.Fourier(5), ops.Identity(2)]),
+        lambda: scipy.linalg.block_diag(A, fourier_matrix((5,), slice(None)), np.eye(2)),
+    ),
+    "kronecker": Case(
+        lambda: ops.kronecker(ops.Dense(A), ops.DCT(4), ops.Dense(C[:2, :3])),
+        lambda: np.kron(np.kron(A, on_rows(idct, 4)), C[:2, :3]),
+    ),
+    "kronecker-real": Case(
+        lambda: ops.kronecker(ops.Convolution(SHORT, 6), ops.Dense(TALL)),
+        lambda: np.kron(conv_matrix(SHORT, 6), TALL),
+    ),
+    "restriction": Case(lambda: ops.Restriction(10, ROWS), lambda: np.eye(10)[ROWS]),
+    "restriction-repeated": Case(
+        lambda: ops.Restriction(10, REPEATED), lambda: np.eye(10)[REPEATED]
+    ),
+    "restriction-adjoint": Case(
+        lambda: ops.Restriction(10, REPEATED).H, lambda: np.eye(10)[REPEATED].T
+    ),
+    "rows-of-dense": Case(lambda: ops.Dense(C)[[3, 0, 3]], lambda: C[[3, 0, 3]]),
+    "rows-of-sparse": Case(lambda: ops.Sparse(S)[::2], lambda: S.toarray()[::2], False),
+    "rows-of-dct": Case(
+        lambda: ops.DCT(11, ROWS)[[2, 0]], lambda: on_rows(idct, 11)[ROWS[[2, 0]]]
+    ),
+    "rows-of-fourier": Case(
+        lambda: ops.Fourier((4, 6), MASK)[:3],
+        lambda: fourier_matrix((4, 6), np.flatnonzero(MASK)[:3]),
+    ),
+    "rows-of-convolution": Case(
+        lambda: ops.Convolution(SHORT, 41)[REPEATED], lambda: conv_matrix(SHORT, 41)[REPEATED]
+    ),
+    "columns": Case(
+        lambda: ops.Convolution(SHORT, 20)[:, ROWS], lambda: conv_matrix(SHORT, 20)[:, ROWS]
+    ),
+    "rows-and-columns": Case(
+        lambda: ops.Wavelet(32, "db4", 2)[5:9, ROWS],
+        lambda: wavelet_matrix((32,), "db4", 2)[5:9][:, ROWS],
+    ),
+    "weighted-rows": Case(
+        lambda: ops.Diagonal(np.arange(1, 31)) @ ops.Autoregressive((0.9,), 30),
+        lambda: np.diag(np.arange(1.0, 31)) @ ar((0.9,), 30),
+    ),
+    "dct-2d": Case(lambda: ops.DCT((4, 5)), lambda: dct_matrix((4, 5))),
+    "dct-2d-mask": Case(lambda: ops.DCT((4, 6), MASK), lambda: dct_matrix((4, 6))[MASK.ravel()]),
+    "dct-3d-repeated": Case(
+        lambda: ops.DCT((2, 3, 4), REPEATED), lambda: dct_matrix((2, 3, 4))[REPEATED]
+    ),
+    "dct-2d-line": Case(lambda: ops.DCT((1, 7)), lambda: on_rows(idct, 7)),
+    "toeplitz": Case(
+        lambda: ops.Toeplitz(SHORT, [SHORT[0], *LONG]),
+        lambda: scipy.linalg.toeplitz(SHORT, [SHORT[0], *LONG]),
+    ),
+    "toeplitz-tall": Case(
+        lambda: ops.Toeplitz(LONG, [LONG[0], *SHORT]),
+        lambda: scipy.linalg.toeplitz(LONG, [LONG[0], *SHORT]),
+    ),
+    "toeplitz-hermitian": Case(
+        lambda: ops.Toeplitz(np.append(1.0, COMPLEX)),
+        lambda: scipy.linalg.toeplitz(np.append(1.0, COMPLEX)),
+    ),
+    "toeplitz-one": Case(lambda: ops.Toeplitz([2.0], [2.0]), lambda: 2 * np.eye(1)),
+    "hankel": Case(
+        lambda: ops.Hankel(SHORT, [SHORT[-1], *LONG]),
+        lambda: scipy.linalg.hankel(SHORT, [SHORT[-1], *LONG]),
+    ),
+    "hankel-complex": Case(
+        lambda: ops.Hankel(WEIGHTS, [WEIGHTS[-1], *COMPLEX]),
+        lambda: scipy.linalg.hankel(WEIGHTS, [WEIGHTS[-1], *COMPLEX]),
     ),
     "functions": Case(
         lambda: ops.from_functions(lambda z: z * 2, lambda y: y * 2, (4, 4), float),

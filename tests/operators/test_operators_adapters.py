@@ -296,6 +296,32 @@ def test_estimated_column_norms(op, exact, like):
         assert estimate.dtype == like.dtype
 
 
+@pytest.mark.parametrize(("dtype", "claimed"), [("float64", 2 / 64), ("complex128", 1 / 64)])
+def test_estimated_norms_are_as_good_as_documented(dtype, claimed):
+    op = Dense(random_array((600, 3000), dtype, 0))
+    ratio = estimate_column_norms_squared(op, np.empty(0)) / op.column_norms_squared()
+    # 3,000 columns: three standard errors of a mean and of a standard deviation.
+    assert ratio.mean() == pytest.approx(1, abs=3 * np.sqrt(claimed / 3000) + 0.005)
+    assert ratio.std() == pytest.approx(np.sqrt(claimed), rel=0.06)
+    assert np.mean((ratio < 0.5) | (ratio > 2)) < 0.002
+    one_entry = Diagonal(random_array((600,), dtype, 1))
+    np.testing.assert_allclose(
+        estimate_column_norms_squared(one_entry, np.empty(0)), one_entry.column_norms_squared()
+    )
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_estimated_norms_depend_on_the_seed_alone(kind, monkeypatch):
+    op = Convolution(np.array([1.0, -0.5, 0.25]), 600)
+    like = np.empty(0) if kind == "numpy" else pytest.importorskip("torch").empty(0).double()
+    first = estimate_column_norms_squared(op, like, seed=1)
+    assert bool((first == estimate_column_norms_squared(op, like, seed=1)).all())
+    assert not bool((first == estimate_column_norms_squared(op, like, seed=2)).all())
+    monkeypatch.setattr("cofem.operators.norms.BLOCK", 600 * 7)  # less memory, other blocks
+    again = estimate_column_norms_squared(op, like, seed=1)
+    np.testing.assert_allclose(np.asarray(again), np.asarray(first), rtol=1e-12)
+
+
 def test_estimates_in_blocks(monkeypatch):
     op = Convolution(np.ones(3), 600)
     monkeypatch.setattr("cofem.operators.norms.BLOCK", 600 * 7)

@@ -99,6 +99,43 @@ def test_column_norms(name, dtype):
 
 
 @names
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_weighted_column_norms(name, dtype):
+    op, A = operator(name), matrix(name)
+    weights = np.abs(random_array((op.shape[0],), dtype, 4))
+    norms = op.weighted_column_norms_squared(weights)
+    assert norms.shape == (op.shape[1],)
+    if op.exact_weighted_norms:
+        assert_near(norms, weights @ np.abs(A) ** 2, dtype)
+
+
+@names
+def test_what_is_said_of_the_entries_holds(name):
+    op, entries = operator(name), np.abs(matrix(name)) > 1e-13
+    if op.one_per_row:
+        assert entries.sum(axis=1).max() <= 1
+    if op.one_per_column:
+        assert entries.sum(axis=0).max() <= 1
+
+
+@names
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_the_sign_for_products_means_matrices(name, dtype):
+    op, A = operator(name), matrix(name)
+    n, d = op.shape
+    x, y = random_array((2, d, 3), dtype, 5), random_array((2, 3, n), dtype, 6)
+    assert_near(op @ x, A @ x, dtype)
+    assert_near(op @ x[0, :, 0], A @ x[0, :, 0], dtype)
+    assert_near(y @ op, y @ A, dtype)
+    assert_near(y[0, 0] @ op, y[0, 0] @ A, dtype)
+    # A chosen row may be zero: rounding is judged beside the whole matrix.
+    for part, exact in (
+        (op.T, A.T), (op[[-1]], A[[-1]]), (op[:, [-1]], A[:, [-1]]), (op[::2, :], A[::2])
+    ):
+        np.testing.assert_allclose(part.to_dense(), exact, atol=1e-12 * (1 + np.abs(A).max()))
+
+
+@names
 def test_dense_and_integers(name):
     op, A = operator(name), matrix(name)
     assert_near(op.to_dense(), A, "float64")
@@ -190,9 +227,25 @@ def test_wrong_arguments(argument, error, message):
         cofem.operators.DCT(4).forward(argument)
 
 
-def test_to_scipy():
-    op = operator("dct-odd-rows")
+@names
+def test_to_scipy(name):
+    op, A = operator(name), matrix(name)
     scipy_op = op.to_scipy()
-    V = random_array((op.shape[1], 3), "float64", 0)
-    assert_near(scipy_op @ V, matrix("dct-odd-rows") @ V, "float64")
-    assert_near(scipy_op.H @ V[:3, 0], matrix("dct-odd-rows").T @ V[:3, 0], "float64")
+    V, W = (random_array((side, 3), "float64", 0) for side in reversed(op.shape))
+    assert_near(scipy_op @ V, A @ V, "float64")
+    assert_near(scipy_op.H @ W[:, 0], A.conj().T @ W[:, 0], "float64")
+    assert_near(scipy_op.rmatmat(W), A.conj().T @ W, "float64")
+
+
+@names
+def test_to_pylops_and_back(name):
+    pylops = pytest.importorskip("pylops")
+    op, A = operator(name), matrix(name)
+    there = op.to_pylops()
+    assert isinstance(there, pylops.LinearOperator)
+    pylops.utils.dottest(there, *op.shape, complexflag=3 if op.is_complex else 0, rtol=1e-9)
+    assert_near(there.todense(), A, "float64")
+    back = cofem.operators.as_operator(there)
+    assert (back.shape, back.is_complex) == (op.shape, op.is_complex)
+    y = random_array((2, op.shape[0]), "float64", 3)
+    assert_near(back.adjoint(y), y @ A.conj(), "float64")

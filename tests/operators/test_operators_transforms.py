@@ -17,6 +17,7 @@ from cofem.operators import (
     Fourier,
     Smoothing,
     Wavelet,
+    radon,
 )
 from cofem.operators.convolution import effective_length
 from cofem.operators.realified import Realified
@@ -241,3 +242,55 @@ def test_real_unknowns_behind_a_fourier_transform_are_described_to_the_solver(sh
 def test_real_unknowns_behind_other_operators_are_not():
     assert Realified(DCT(8)).masked_transform(np.zeros(8)) is None
     assert Realified(Dense(np.ones((2, 8)) + 1j)).masked_transform(np.zeros(8)) is None
+
+
+# -- tomography --------------------------------------------------------------------------
+
+
+def gaussian_projections(shape, angles, n_detectors, blobs):
+    """Return an image of Gaussians and its exact line integrals, which are Gaussians too."""
+    rows, columns = np.mgrid[: shape[0], : shape[1]]
+    x, y = columns - (shape[1] - 1) / 2, (shape[0] - 1) / 2 - rows
+    s = np.arange(n_detectors) - (n_detectors - 1) / 2
+    theta = np.deg2rad(angles)[:, None]
+    image, sinogram = np.zeros(shape), np.zeros((len(angles), n_detectors))
+    for x0, y0, width, height in blobs:
+        image += height * np.exp(-((x - x0) ** 2 + (y - y0) ** 2) / (2 * width**2))
+        off = s - x0 * np.cos(theta) - y0 * np.sin(theta)
+        sinogram += height * np.sqrt(2 * np.pi) * width * np.exp(-(off**2) / (2 * width**2))
+    return image, sinogram
+
+
+@pytest.mark.parametrize("shape", [(41, 41), (40, 56), (56, 41)])
+def test_radon_integrates_along_lines(shape):
+    angles = np.array([0.0, 10.0, 44.0, 46.0, 90.0, 120.0, 135.0, 179.0, 200.0, -30.0])
+    phi = radon(shape, angles)
+    n_detectors = phi.shape[0] // angles.size
+    assert n_detectors % 2 == 1
+    blobs = [(5.0, -4.0, 3.0, 1.0), (-6.0, 3.0, 2.5, -0.5)]
+    image, exact = gaussian_projections(shape, angles, n_detectors, blobs)
+    found = phi.forward(image.ravel()).reshape(exact.shape)
+    # Linear interpolation of a blob of 2.5 pixels: 1/(8·2.5²) of its curvature.
+    np.testing.assert_allclose(found, exact, atol=0.025 * exact.max())
+    np.testing.assert_allclose(found.sum(axis=1), image.sum(), rtol=0.005)
+
+
+def test_radon_sees_every_pixel_at_every_angle():
+    phi = radon((9, 6), np.arange(0.0, 180.0, 7.0))
+    for block in phi.matrix.toarray().reshape(-1, phi.shape[0] // 26, 54):
+        np.testing.assert_allclose(block.sum(axis=0), 1, atol=0.5)
+        assert block.sum(axis=0).min() > 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        (((4,), [0.0]), ValueError, r"shape must be \(H, W\)"),
+        (((4, 4), [np.nan]), ValueError, "angles contains NaN"),
+        (((4, 4), [1j]), TypeError, "angles must be real"),
+        (((4, 4), [0.0], 0), ValueError, "n_detectors must be a positive integer"),
+    ],
+)
+def test_radon_refuses(arguments, error, message):
+    with pytest.raises(error, match=message):
+        radon(*arguments)

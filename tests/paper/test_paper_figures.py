@@ -252,7 +252,7 @@ def command():
 
 def test_the_command_prints_verdicts_and_the_page(tmp_path, small):
     found = CliRunner().invoke(
-        command(), ["paper", "fig3", "--quick", "--out", str(tmp_path / "deep" / "out")]
+        command(), ["paper", "fig3", "--quick", "--output", str(tmp_path / "deep" / "out")]
     )
     assert found.exit_code == 0, found.output
     assert "Held" in found.output
@@ -273,7 +273,7 @@ def test_applications_are_called_with_what_was_asked(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "cofem.paper.calcium", SimpleNamespace(run=calcium))
     monkeypatch.setitem(sys.modules, "cofem.paper.mri", SimpleNamespace(run=mri))
     out = tmp_path / "out"
-    options = ["--data", str(tmp_path), "--out", str(out), "--quick"]
+    options = ["--data", str(tmp_path), "--output", str(out), "--quick"]
     found = CliRunner().invoke(command(), ["paper", "calcium", *options])
     assert found.exit_code == 0, found.output
     assert "Held: it works" in found.output

@@ -50,7 +50,7 @@ from cofem.backend.numerics import (
 )
 from cofem.backend.products import MaskedTransform, even_odd
 from cofem.backend.random import Random
-from cofem.backend.transforms import dct, fft_module, idct
+from cofem.backend.transforms import dct, dctn, fft_module, idct, idctn
 
 __all__ = [
     "Array",
@@ -63,6 +63,7 @@ __all__ = [
     "complex_dtype",
     "conj",
     "dct",
+    "dctn",
     "device_of",
     "devices",
     "engine_for",
@@ -78,6 +79,7 @@ __all__ = [
     "group_means",
     "has_engine",
     "idct",
+    "idctn",
     "inverse_cholesky",
     "is_array",
     "is_complex",

@@ -41,6 +41,27 @@ def idct(x: Array, overwrite: bool = False) -> Array:
     return _idct_by_fft(x)
 
 
+def dctn(x: Array, n_axes: int) -> Array:
+    """Orthonormal DCT-II along each of the last ``n_axes`` axes."""
+    if is_numpy(x):
+        return scipy.fft.dctn(x, norm="ortho", axes=tuple(range(-n_axes, 0)))
+    return _along_axes(dct, x, n_axes)
+
+
+def idctn(x: Array, n_axes: int) -> Array:
+    """Inverse of :func:`dctn`."""
+    if is_numpy(x):
+        return scipy.fft.idctn(x, norm="ortho", axes=tuple(range(-n_axes, 0)))
+    return _along_axes(idct, x, n_axes)
+
+
+def _along_axes(transform: Any, x: Array, n_axes: int) -> Array:
+    xp = namespace(x)
+    for axis in range(-n_axes, 0):
+        x = xp.moveaxis(transform(xp.moveaxis(x, axis, -1)), -1, axis)
+    return x
+
+
 _twiddles: dict[tuple[Any, ...], Array] = {}
 
 

@@ -46,6 +46,10 @@ def bench(
     A step of conjugate gradients for nine DCT systems is compared with the machine's own
     floor: the bare pair of transforms on the same batch, and twelve passes over it at the
     speed of a copy. The last lines say what to install or set to go faster.
+
+    Example:
+
+        cofem bench --size 16384 --json
     """
     from cofem import backend
 

@@ -37,6 +37,10 @@ def demo(
     a true non-zero coefficient, and what it cost: EM iterations, steps of conjugate
     gradients, products with Φ or its adjoint, seconds, and the peak memory of the whole
     process.
+
+    Example:
+
+        cofem demo --size 4096 --figure demo.png
     """
     from cofem import fit, simulate
 

@@ -9,23 +9,29 @@ import typer
 
 
 def page(
-    posterior: Annotated[Path, typer.Argument(help="A posterior saved by cofem (.npz).")],
-    out: Annotated[
-        Path, typer.Option("-o", "--out", help="Where the page goes (.html).")
+    posterior: Annotated[
+        Path, typer.Argument(metavar="POSTERIOR.npz", help="A posterior saved by cofem.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PAGE.html", help="Where the page goes.")
     ] = Path("report.html"),
 ) -> None:
     """Write one self-contained HTML page: figures, settings, convergence, versions.
 
     The page holds its pictures and needs no network.
+
+    Example:
+
+        cofem report out.npz -o report.html
     """
     from cofem import load
     from cofem.files import atomic_write, check_writable
     from cofem.page import report
 
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise ValueError(f"out: {out} does not end in .html")
-    check_writable(out, "out")
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"output: {output} does not end in .html")
+    check_writable(output, "output")
     text = report(load(posterior), posterior.name)
-    with atomic_write(out) as stream:
+    with atomic_write(output) as stream:
         stream.write(text.encode("utf-8"))
-    typer.echo(f"wrote {out}")
+    typer.echo(f"wrote {output}")

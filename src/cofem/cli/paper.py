@@ -51,8 +51,11 @@ def paper(
     quick: Annotated[
         bool, typer.Option("--quick", help="Three trials and fewer points: minutes, not hours.")
     ] = False,
-    out: Annotated[
-        Path, typer.Option(metavar="DIR", help="The folder for CSVs, pictures and pages.")
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", metavar="DIR", help="The folder for CSVs, pictures and pages."
+        ),
     ] = Path("cofem-paper"),
     seed: Annotated[
         int, typer.Option(min=0, metavar="S", help="The first trial's seed.")
@@ -91,15 +94,19 @@ def paper(
     numbers. An interrupted run continues from the trials that are in the CSVs.
 
     The accuracy of fig1 takes hours in full; `--quick` takes minutes for all three.
+
+    Example:
+
+        cofem paper fig3 --quick --output figures
     """
     if target in (Target.CALCIUM, Target.MRI):
-        application(target, data, out, quick, device)
+        application(target, data, output, quick, device)
         return
     from cofem.paper.study import Run
 
     with Bar() as bar:
         run = Run(
-            out=out, quick=quick, seed=seed, jobs=jobs, device=device.value,
+            out=output, quick=quick, seed=seed, jobs=jobs, device=device.value,
             clock=clock.value, time_limit=time_limit, report=bar.report,
             memory_limit=None if memory_limit is None else memory_limit * 2**30,
         )  # fmt: skip

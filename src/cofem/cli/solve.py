@@ -18,22 +18,25 @@ def solve(
         Path,
         typer.Argument(
             metavar="PHI",
-            help="The matrix Φ, N × D: .npy, .npz (one array, or one called phi, or what "
-            "scipy.sparse.save_npz wrote) or .mtx (Matrix Market, dense or sparse).",
+            help="The matrix Φ, N × D: .npy, .npz, .mtx (Matrix Market), .mat (MATLAB), .csv, .tsv "
+            "or .txt. An .npz or .mat holds one array, or one called phi, dense or sparse. A .npy "
+            "of more than 256 MiB is not read but mapped, so it may be larger than the memory.",
         ),
     ],
     y: Annotated[
         Path,
         typer.Argument(
             metavar="Y",
-            help="The N measurements: .npy, .npz (one array, or one called y) or .mtx. "
+            help="The N measurements, in any of these formats; the array is called y. "
             "L rows of N are L tasks that share their sparsity.",
         ),
     ],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="OUT.npz", help="Where to write the posterior: an .npz."
+            "--output", "-o", metavar="OUT",
+            help="Where to write: an .npz, the whole posterior, or a .csv, a line for every "
+            "unknown with its mean, standard deviation and 95 % interval.",
         ),
     ],
     noise_precision: Annotated[
@@ -74,18 +77,26 @@ def solve(
 ) -> None:
     """Find the sparse z in y = Φz + noise, with error bars, and write it to a file.
 
-    The file holds the whole posterior; in Python, `cofem.load("OUT.npz")`
-    gives it back with its mean, its standard deviations, intervals and history. It
+    An .npz holds the whole posterior; in Python, `cofem.load("OUT.npz")`
+    gives it back with its mean, its standard deviations, intervals and history. The file
     appears when it is complete: after an error or Ctrl-C nothing is left.
 
     An answer that has not converged is written too, and a warning on the error stream
     says what to do about it.
+
+    Example:
+
+        cofem solve phi.npy y.csv -o z.csv --figure z.png
     """
     import cofem
-    from cofem.files import read_array, read_matrix
+    from cofem.cli.table import write_posterior
+    from cofem.files import read_matrix
 
     check_outputs(output, figure, inputs=(phi, y))
-    matrix, measurements = read_matrix(phi, "phi"), read_array(y, "y")
+    matrix = read_matrix(phi, "phi")
+    measurements = measured(y, matrix)
+    if method == "auto" and is_mapped(matrix):
+        method = "cofem"  # it only multiplies; the exact methods make matrices of their own
     start = time.perf_counter()
     with warnings_as_lines():
         post = cofem.fit(
@@ -100,7 +111,10 @@ def solve(
             progress=True,
         )
     seconds = time.perf_counter() - start
-    post.save(output)
+    if output.suffix.lower() == ".csv":
+        write_posterior(post, output)
+    else:
+        post.save(output)
     if figure is not None:
         draw(post, figure)
     facts = summarise(post) | {"seconds": seconds, "output": str(output)}
@@ -110,12 +124,35 @@ def solve(
         show(facts)
 
 
+def measured(path: Path, matrix: Any) -> Any:
+    """Read y; for a mapped matrix in single precision, in single precision too.
+
+    A fit runs in double precision as soon as one of the two is double, and that would
+    need a copy of the matrix, twice its size.
+    """
+    from cofem.files import read_array
+
+    values = read_array(path, "y")
+    if is_mapped(matrix) and matrix.dtype.char in "fF":
+        values = values.astype("F" if values.dtype.kind == "c" else "f")
+    return values
+
+
+def is_mapped(matrix: Any) -> bool:
+    """Whether a matrix lies in a file and not in memory."""
+    import numpy as np
+
+    return isinstance(getattr(matrix, "base", None), np.memmap)
+
+
 def check_outputs(output: Path, figure: Path | None, inputs: tuple[Path, Path]) -> None:
     """Refuse what cannot be written, before the work is done."""
     from cofem.files import check_writable
 
-    if output.suffix.lower() != ".npz":
-        raise ValueError(f"output: {output} does not end in .npz")
+    if output.suffix.lower() not in (".npz", ".csv"):
+        raise ValueError(
+            f"output: {output} does not end in .npz (the whole posterior) or .csv (a table)"
+        )
     check_writable(output, "output")
     for path in inputs:
         if output.exists() and path.exists() and output.samefile(path):

@@ -1,7 +1,7 @@
 """What Φ and R are: linear operators, applied to rows of any array library."""
 
-from cofem.operators.adapters import as_operator, from_functions
-from cofem.operators.algebra import stack
+from cofem.operators.adapters import as_operator, from_functions, from_physics
+from cofem.operators.algebra import Restriction, block_diagonal, hstack, kronecker, stack
 from cofem.operators.autoregressive import Autoregressive
 from cofem.operators.base import LinearOperator
 from cofem.operators.checks import check_adjoint
@@ -14,6 +14,8 @@ from cofem.operators.fourier import Fourier
 from cofem.operators.row_split import RowSplit
 from cofem.operators.smoothing import Smoothing
 from cofem.operators.sparse import Sparse
+from cofem.operators.toeplitz import Hankel, Toeplitz
+from cofem.operators.tomography import radon
 from cofem.operators.wavelet import Wavelet
 
 __all__ = [
@@ -24,14 +26,22 @@ __all__ = [
     "Diagonal",
     "FiniteDifference",
     "Fourier",
+    "Hankel",
     "Identity",
     "LinearOperator",
+    "Restriction",
     "RowSplit",
     "Smoothing",
     "Sparse",
+    "Toeplitz",
     "Wavelet",
     "as_operator",
+    "block_diagonal",
     "check_adjoint",
     "from_functions",
+    "from_physics",
+    "hstack",
+    "kronecker",
+    "radon",
     "stack",
 ]

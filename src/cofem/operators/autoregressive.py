@@ -42,6 +42,7 @@ class Autoregressive(LinearOperator):
     """
 
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, coefficients: Sequence[float] | Array, n: int) -> None:
         n = count(n, "n")
@@ -151,6 +152,9 @@ class Autoregressive(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         return self._by_fft()._column_norms_squared(like)
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return self._by_fft()._weighted_column_norms_squared(weights)
 
     def _row_norms_squared(self, like: Array) -> Array:
         return self._by_fft()._row_norms_squared(like)

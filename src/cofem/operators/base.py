@@ -8,7 +8,9 @@ is cheaper than both in turn) on arrays that are already checked.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
@@ -30,6 +32,12 @@ class LinearOperator(ABC):
     trusted : bool
         Whether the adjoint is known to be the adjoint. Operators made of user
         functions are not trusted: ``fit`` runs a dot test on them.
+    field : {"complex", "real", "undecided"}
+        Over which numbers it is linear. "real": it ignores imaginary parts of the
+        unknowns (PyLops' real FFTs), so they are real. "undecided": it does something
+        else with them (PyLops' ``Conj``), and ``fit`` wants to be told ``real=True``.
+    single_precision : bool
+        Whether it computes in single precision whatever it is given.
     splits_rows : bool
         Whether a batch costs the same row by row as at once (transforms), so
         that the solver may hand rows to several threads. False for dense
@@ -39,6 +47,17 @@ class LinearOperator(ABC):
     exact_row_norms : bool
         Whether the squared norms of the rows, which are the columns of the adjoint,
         have a formula too (``_row_norms_squared``).
+    exact_weighted_norms : bool
+        Whether :meth:`weighted_column_norms_squared` is exact rather than estimated.
+    one_per_row, one_per_column : bool
+        Whether every row (column) is known to hold at most one entry: diagonal
+        matrices and selections. Products with these keep exact norms.
+
+    Notes
+    -----
+    **Rows or columns?** The methods take rows: a batch is (…, D). The sign ``@`` means
+    what it means for matrices, so that ``op @ x`` is ``op.to_dense() @ x``: columns,
+    (D, K) to (N, K), and ``y @ op`` takes (K, N) to (K, D) without conjugation.
 
     Examples
     --------
@@ -51,17 +70,30 @@ class LinearOperator(ABC):
     array([[2., 0., 0.],
            [2., 2., 0.],
            [0., 2., 2.]])
+    >>> phi @ np.eye(3)[:, :1]  # a matrix of one column
+    array([[2.],
+           [2.],
+           [0.]])
+    >>> phi[1:].shape, (phi / 2).T.to_dense()[0].round(6)
+    ((2, 3), array([1., 1., 0.]))
     """
 
     shape: tuple[int, int]
     is_complex: bool = False
     trusted: bool = True
+    field: Literal["complex", "real", "undecided"] = "complex"
+    single_precision: bool = False
     splits_rows: bool = True
     exact_column_norms: bool = True
     exact_row_norms: bool = False
+    exact_weighted_norms: bool = False
+    one_per_row: bool = False
+    one_per_column: bool = False
 
     # Let NumPy arrays and scalars on the left leave the product to us.
     __array_ufunc__ = None
+    # Without this, __getitem__ would make a loop over an operator look possible.
+    __iter__ = None
 
     # -- the public products ---------------------------------------------------
 
@@ -81,12 +113,11 @@ class LinearOperator(ABC):
         """Return ‖φ_j‖² for every column, shape (D,), real.
 
         The result has the library, device and precision of ``like`` (NumPy,
-        float64 by default).
+        float64 by default). Where :attr:`exact_column_norms` is False it is an estimate
+        from 64 random probes, the same at every call: its relative standard deviation is
+        at most 18 % a column (12.5 % for complex operators).
         """
-        if like is None:
-            import numpy as np
-
-            like = np.empty(0)
+        like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
         # Asked for in several places, and for some operators 64 products each time.
         made = self.__dict__.setdefault("_norms_made", backend.Cache())
@@ -139,22 +170,52 @@ class LinearOperator(ABC):
 
         return Adjoint(self)
 
-    def __matmul__(self, other: Any) -> Any:
-        from cofem.operators.algebra import Product
+    @property
+    def T(self) -> LinearOperator:  # noqa: N802
+        """The transpose as an operator, without conjugation; real operators: the adjoint."""
+        return self.conj().H
 
-        if isinstance(other, LinearOperator):
-            return Product(self, other)
-        if backend.is_array(other) and other.ndim == 1:
-            return self.forward(other)
-        return NotImplemented
+    def conj(self) -> LinearOperator:
+        """Return the operator with conjugate entries; real operators are their own."""
+        from cofem.operators.algebra import Conjugate
+
+        return Conjugate(self) if self.is_complex else self
+
+    def __matmul__(self, other: Any) -> Any:
+        from cofem.operators.algebra import Product, apply_to_columns, operator_or_none
+
+        if backend.is_array(other):
+            return apply_to_columns(self, other)
+        right = operator_or_none(other)
+        return NotImplemented if right is None else Product(self, right)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        from cofem.operators.algebra import Product, operator_or_none
+
+        if backend.is_array(other):
+            return self.T.forward(other)  # rows already
+        left = operator_or_none(other)
+        return NotImplemented if left is None else Product(left, self)
 
     def __add__(self, other: Any) -> Any:
-        from cofem.operators.algebra import Sum
+        from cofem.operators.algebra import Sum, operator_or_none
 
-        return Sum(self, other) if isinstance(other, LinearOperator) else NotImplemented
+        right = operator_or_none(other, arrays=True)
+        return NotImplemented if right is None else Sum(self, right)
+
+    def __radd__(self, other: Any) -> Any:
+        if isinstance(other, int) and other == 0:  # where sum() begins
+            return self
+        return self + other
 
     def __sub__(self, other: Any) -> Any:
-        return self + (-1) * other if isinstance(other, LinearOperator) else NotImplemented
+        from cofem.operators.algebra import operator_or_none
+
+        right = operator_or_none(other, arrays=True)
+        return NotImplemented if right is None else self + (-right)
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
 
     def __mul__(self, factor: Any) -> Any:
         from cofem.operators.algebra import Scaled, is_scalar
@@ -163,35 +224,63 @@ class LinearOperator(ABC):
 
     __rmul__ = __mul__
 
+    def __truediv__(self, divisor: Any) -> Any:
+        from cofem.operators.algebra import Scaled, is_scalar, python_number
+
+        if not is_scalar(divisor):
+            return NotImplemented
+        if divisor == 0:
+            raise ZeroDivisionError("an operator was divided by zero")
+        return Scaled(1 / python_number(divisor), self)
+
     def __neg__(self) -> LinearOperator:
         from cofem.operators.algebra import Scaled
 
         return Scaled(-1, self)
 
+    def __getitem__(self, key: Any) -> LinearOperator:
+        from cofem.operators.algebra import selected
+
+        return selected(self, key)
+
+    def _select_rows(self, index: np.ndarray) -> LinearOperator:
+        from cofem.operators.algebra import Product, Restriction
+
+        return Product(Restriction(self.shape[0], index), self)
+
+    def _select_columns(self, index: np.ndarray) -> LinearOperator:
+        from cofem.operators.algebra import Product, Restriction
+
+        return Product(self, Restriction(self.shape[1], index).H)
+
     # -- views -----------------------------------------------------------------
 
     def to_dense(self, like: Array | None = None) -> Array:
-        """Return the matrix, shape (N, D), by applying the operator to every unit vector."""
-        import numpy as np
+        """Return the matrix, shape (N, D), by applying the operator to unit vectors.
 
+        The result has the library, device and precision of ``like`` (NumPy, float64 by
+        default). It costs min(N, D) products.
+        """
         like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
-        eye = xp.eye(self.shape[1], dtype=like.dtype, device=backend.device_of(like))
+        n, d = self.shape
+        dtype = backend.real_dtype(like.dtype, xp)
+        eye = xp.eye(min(n, d), dtype=dtype, device=backend.device_of(like))
+        if n < d:
+            return backend.conj(self.adjoint(eye))
         return xp.matrix_transpose(self.forward(eye))
 
     def to_scipy(self) -> scipy.sparse.linalg.LinearOperator:
         """Return a ``scipy.sparse.linalg.LinearOperator`` that acts on NumPy columns."""
-        import numpy as np
-        from scipy.sparse.linalg import LinearOperator as SciPyOperator
+        from cofem.operators.exports import to_scipy
 
-        return SciPyOperator(
-            shape=self.shape,
-            dtype=np.complex128 if self.is_complex else np.float64,
-            matvec=lambda v: self.forward(np.ravel(v)),
-            rmatvec=lambda v: self.adjoint(np.ravel(v)),
-            matmat=lambda V: self.forward(np.ascontiguousarray(V.T)).T,
-            rmatmat=lambda V: self.adjoint(np.ascontiguousarray(V.T)).T,
-        )
+        return to_scipy(self)
+
+    def to_pylops(self) -> Any:
+        """Return a ``pylops.LinearOperator`` that acts on NumPy columns."""
+        from cofem.operators.exports import to_pylops
+
+        return to_pylops(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(shape={self.shape})"

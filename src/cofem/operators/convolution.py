@@ -43,6 +43,7 @@ class Convolution(LinearOperator):
     """
 
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, kernel: Any, n: int) -> None:
         n = count(n, "n")
@@ -110,6 +111,12 @@ class Convolution(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         return backend.from_numpy(self._sums_of_squares()[::-1].copy(), like)
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        # Column j holds the kernel from row j on, so its squares meet the weights there.
+        squares = Convolution(backend.abs_squared(self.kernel), self.shape[1])
+        # Rounding of the transforms may leave less than nothing.
+        return backend.namespace(weights).clip(squares._adjoint(weights), min=0.0)
 
     def _row_norms_squared(self, like: Array) -> Array:
         return backend.from_numpy(self._sums_of_squares(), like)

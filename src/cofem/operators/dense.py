@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, final
 
 from cofem import backend
 from cofem.backend import Array, Cache, Constant
@@ -10,8 +11,13 @@ from cofem.operators._matmul import times
 from cofem.operators._validation import numbers
 from cofem.operators.base import LinearOperator
 
+if TYPE_CHECKING:
+    import numpy as np
+
 # The D × D Gram matrix is kept up to this D: 512 MiB in float64.
 GRAM_UP_TO = 8192
+# Entries that are squared at a time: 32 MiB in float64, so that no second matrix is made.
+SQUARED_AT_ONCE = 1 << 22
 
 
 @final
@@ -40,6 +46,7 @@ class Dense(LinearOperator):
 
     splits_rows = False
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, matrix: Any, *, name: str = "phi") -> None:
         matrix = numbers(matrix, name, 2)
@@ -80,14 +87,35 @@ class Dense(LinearOperator):
         return backend.namespace(x).matrix_transpose(matrix) @ backend.conj(matrix)
 
     def _column_norms_squared(self, like: Array) -> Array:
-        return backend.namespace(like).sum(
-            backend.abs_squared(self._matrix.like(like)), axis=0
+        xp = backend.namespace(like)
+        return sum(
+            xp.sum(backend.abs_squared(rows), axis=0) for _, rows in self._row_blocks(like)
         )
 
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
-        return weights @ backend.abs_squared(self._matrix.like(weights))
+        return sum(
+            weights[start : start + rows.shape[0]] @ backend.abs_squared(rows)
+            for start, rows in self._row_blocks(weights)
+        )
 
     def _row_norms_squared(self, like: Array) -> Array:
-        return backend.namespace(like).sum(
-            backend.abs_squared(self._matrix.like(like)), axis=1
-        )
+        xp = backend.namespace(like)
+        blocks = self._row_blocks(like)
+        return xp.concat([xp.sum(backend.abs_squared(rows), axis=1) for _, rows in blocks])
+
+    def _row_blocks(self, like: Array) -> Iterator[tuple[int, Array]]:
+        """Yield the number of the first row and the rows, a few at a time."""
+        matrix = self._matrix.like(like)
+        step = max(1, SQUARED_AT_ONCE // self.shape[1])
+        for start in range(0, self.shape[0], step):
+            yield start, matrix[start : min(start + step, self.shape[0]), :]
+
+    def _select_rows(self, index: np.ndarray) -> LinearOperator:
+        return Dense(self._taken(index, 0))
+
+    def _select_columns(self, index: np.ndarray) -> LinearOperator:
+        return Dense(self._taken(index, 1))
+
+    def _taken(self, index: np.ndarray, axis: int) -> Array:
+        where = backend.from_numpy(index, self.matrix)
+        return backend.namespace(self.matrix).take(self.matrix, where, axis=axis)

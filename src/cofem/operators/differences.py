@@ -31,6 +31,7 @@ class FiniteDifference(LinearOperator):
     """
 
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, shape: Any, axis: int) -> None:
         self.image_shape = image_shape(shape)

@@ -27,10 +27,18 @@ class Identity(LinearOperator):
     """
 
     exact_row_norms = True
+    exact_weighted_norms = True
+    one_per_row = True
+    one_per_column = True
 
     def __init__(self, n: int) -> None:
         n = count(n, "n")
         self.shape = (n, n)
+
+    @property
+    def H(self) -> LinearOperator:  # noqa: N802
+        """The identity itself."""
+        return self
 
     # Copies: who gets a product may write into it.
     def _forward(self, x: Array) -> Array:
@@ -69,6 +77,9 @@ class Diagonal(LinearOperator):
     """
 
     exact_row_norms = True
+    exact_weighted_norms = True
+    one_per_row = True
+    one_per_column = True
 
     def __init__(self, weights: Any) -> None:
         weights = numbers(weights, "weights", 1)

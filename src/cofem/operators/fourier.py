@@ -39,6 +39,7 @@ class Fourier(LinearOperator):
 
     is_complex = True
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, shape: Any, mask: Any = None) -> None:
         self.image_shape = image_shape(shape)
@@ -89,8 +90,15 @@ class Fourier(LinearOperator):
         # Every entry of the transform has modulus 1/√D.
         return self._constant_norms(self.shape[0] / self.shape[1], self.shape[1], like)
 
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        total = float(backend.namespace(weights).sum(weights))
+        return self._constant_norms(total / self.shape[1], self.shape[1], weights)
+
     def _row_norms_squared(self, like: Array) -> Array:
         return self._constant_norms(1.0, self.shape[0], like)
+
+    def _select_rows(self, index: np.ndarray) -> LinearOperator:
+        return Fourier(self.image_shape, index if self.samples is None else self.samples[index])
 
 
 def _as_complex(x: Array) -> Array:

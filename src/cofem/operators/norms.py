@@ -33,9 +33,14 @@ def estimate_column_norms_squared(
     """Return ‖φ_j‖² for every column through products only.
 
     Exact, through unit vectors, when N or D is at most 512. Otherwise the mean of
-    |Φᴴq|² over random signs q (unit-modulus numbers for complex operators): it is
-    never negative, its expectation is ‖φ_j‖², and its relative standard deviation
-    at most √(2/n_probes).
+    |Φᴴq|² over random signs q (unit-modulus numbers for complex operators).
+
+    How good it is: never negative, right on average, and for column φ of relative
+    standard deviation √(2(1 − Σφ_i⁴/‖φ‖⁴)/n_probes) (without the 2 for complex
+    operators). So a column of one entry is exact, and a dense one is known to
+    √(2/64) = 18 %: two of three columns within 18 %, one in 5,000 wrong by more than
+    a factor of two. Norms are square roots of it, and twice as good. The same seed gives
+    the same estimate in the same library, whatever the memory of the machine.
 
     Parameters
     ----------
@@ -45,7 +50,7 @@ def estimate_column_norms_squared(
     n_probes : int
         Number of random vectors.
     seed : int
-        Seed of the random vectors.
+        Seed of the random vectors; vector k has a stream of its own.
 
     Returns
     -------
@@ -68,20 +73,20 @@ def estimate_column_norms_squared(
     norms: Array = 0.0
     for start in range(0, total, block):
         rows = min(block, total - start)
-        if exact:
-            q = _unit_rows(n, start, rows, home)
-        else:
-            q = backend.Random(seed, start).signs((rows, n), home)
+        q = _unit_rows(n, start, rows, home) if exact else _probes(seed, start, rows, n, home)
         xp = backend.namespace(q)
         norms = norms + xp.sum(backend.abs_squared(op.adjoint(q)), axis=0)
     return norms if exact else norms / n_probes
 
 
-def estimate_weighted_norms(op: LinearOperator, weights: Array, n_probes: int = 16) -> Array:
+def estimate_weighted_norms(
+    op: LinearOperator, weights: Array, n_probes: int = 16, seed: int = 0
+) -> Array:
     """Estimate Σ_i w_i |Φ_ij|² for every column, shape (D,).
 
-    The mean of |Φᴴ(√w∘q)|² over random signs q. Values that come out small by chance
-    would spoil a preconditioner, so none is below a tenth of the mean.
+    The mean of |Φᴴ(√w∘q)|² over random signs q, with the accuracy of
+    :func:`estimate_column_norms_squared`: 35 % a column for 16 probes. Values that come
+    out small by chance would spoil a preconditioner, so none is below a tenth of the mean.
 
     Examples
     --------
@@ -91,7 +96,7 @@ def estimate_weighted_norms(op: LinearOperator, weights: Array, n_probes: int = 
     """
     home = _argument(op, weights)
     xp = backend.namespace(home)
-    q = backend.Random(0).signs((n_probes, op.shape[0]), home)
+    q = _probes(seed, 0, n_probes, op.shape[0], home)
     squares = backend.abs_squared(op.adjoint(q * xp.sqrt(weights)))
     norms = xp.mean(squares, axis=0)
     return xp.maximum(norms, 0.1 * xp.mean(norms))
@@ -143,6 +148,13 @@ def _argument(op: LinearOperator, like: Array) -> Array:
     xp = backend.namespace(like)
     convert = backend.complex_dtype if op.is_complex else backend.real_dtype
     return xp.empty((0,), dtype=convert(like.dtype, xp), device=backend.device_of(like))
+
+
+def _probes(seed: int, first: int, rows: int, n: int, home: Array) -> Array:
+    """Return random vectors number ``first`` … of a seed, whatever block they are asked in."""
+    xp = backend.namespace(home)
+    draws = [backend.Random(seed, first + k).signs((n,), home) for k in range(rows)]
+    return xp.stack(draws, axis=0)
 
 
 def _unit_rows(n: int, start: int, rows: int, home: Array) -> Array:

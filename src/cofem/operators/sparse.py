@@ -41,6 +41,7 @@ class Sparse(LinearOperator):
     # SciPy reads the matrix once for all rows of a batch.
     splits_rows = False
     exact_row_norms = True
+    exact_weighted_norms = True
 
     def __init__(self, matrix: Any, *, name: str = "phi") -> None:
         if not scipy.sparse.issparse(matrix):
@@ -137,6 +138,12 @@ class Sparse(LinearOperator):
 
     def _row_norms_squared(self, like: Array) -> Array:
         return _squares_by_row(self._csr, like)
+
+    def _select_rows(self, index: np.ndarray) -> LinearOperator:
+        return Sparse(self._csr[index])
+
+    def _select_columns(self, index: np.ndarray) -> LinearOperator:
+        return Sparse(self._csr[:, index])
 
 
 def _squares_by_row(csr: scipy.sparse.csr_array, like: Array) -> Array:

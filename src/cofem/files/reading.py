@@ -1,126 +1,45 @@
-"""Files: written whole or not at all, and read with suspicion.
+"""Arrays from a disk, read with suspicion.
 
-``read_array`` and ``read_matrix`` are the doors for data from a disk. They never
-unpickle, and they compare what a header claims with what the file holds before any
-memory is asked for.
+Nothing is unpickled, and what a header claims is compared with what the file holds before
+any memory is asked for.
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import secrets
-import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse
 
-from cofem import headers, matrix_market
-from cofem.headers import RefusedError
+from cofem.files import headers, matlab, matrix_market, tables
+from cofem.files.headers import RefusedError
+from cofem.files.writing import path_of
 
-ENDINGS = (".npy", ".npz", ".mtx")
+ACCEPTED = (
+    ".npy and .npz (NumPy, SciPy sparse), .mtx (Matrix Market), .mat (MATLAB, not -v7.3), and "
+    ".csv, .tsv, .txt (tables of numbers)"
+)
+# Larger .npy files are mapped: 256 MiB, which any machine can still read into memory.
+MAPPED_ABOVE = 1 << 28
 
 _T = TypeVar("_T")
 
 
-@contextlib.contextmanager
-def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[Any]]:
-    """Open a file that appears under its name only when it is complete.
-
-    The data go to a temporary file in the same directory, which is flushed to the disk
-    and then takes the place of ``path``. After any exception, ``KeyboardInterrupt``
-    included, the temporary file is gone and ``path`` is as it was.
-
-    Parameters
-    ----------
-    path : path
-        Its directory must exist. A symbolic link is followed.
-    mode : {"wb", "w"}
-        Binary, or text in UTF-8.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "notes.txt")
-    ...     with atomic_write(path, "w") as stream:
-    ...         _ = stream.write("all or nothing")
-    ...     path.read_text()
-    'all or nothing'
-    """
-    if mode not in ("wb", "w"):
-        raise ValueError(f"mode must be 'wb' or 'w', got {mode!r}")
-    target = Path(os.path.realpath(path))
-    _refuse_target(target)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    encoding = None if "b" in mode else "utf-8"
-    try:
-        # Plain open, not mkstemp: the file gets the permissions that the umask gives.
-        with open(temporary, mode.replace("w", "x"), encoding=encoding) as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
-    """Refuse a path that cannot be written, before hours are spent on what goes there.
-
-    Examples
-    --------
-    >>> check_writable("no/such/folder/p.npz")
-    Traceback (most recent call last):
-    FileNotFoundError: output: the directory no/such/folder does not exist
-    """
-    target = path_of(path, name)
-    try:
-        _refuse_target(target)
-        with tempfile.TemporaryFile(dir=target.parent):
-            pass
-    except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{name}: the directory {target.parent} does not exist"
-        ) from None
-    except NotADirectoryError:
-        raise NotADirectoryError(f"{name}: {target.parent} is not a directory") from None
-    except OSError as error:
-        why = error.strerror or error
-        raise OSError(f"{name}: cannot write {target}: {why}") from None
-
-
-def path_of(path: Any, name: str) -> Path:
-    """Return a path, or say which argument is none.
-
-    Examples
-    --------
-    >>> path_of(3, "output")
-    Traceback (most recent call last):
-    TypeError: output must be a path, got int
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(f"{name} must be a path, got {type(path).__name__}")
-    return Path(path)
-
-
 def read_array(path: str | os.PathLike[str], name: str) -> np.ndarray:
-    """Read a dense array from a .npy, .npz or .mtx file.
+    """Read a dense array from a .npy, .npz, .mtx, .mat, .csv, .tsv or .txt file.
 
-    A single column (N, 1) is read as (N,): Matrix Market and MATLAB know no other
-    vectors.
+    A single column (N, 1) is read as (N,), and so is a single row of a .mat or a text
+    file: these formats know no other vectors.
 
     Parameters
     ----------
     path : path
-        An .npz holds one array, or one called ``name``.
+        An .npz or .mat holds one array, or one called ``name``.
     name : str
         What the errors call the array.
 
@@ -137,7 +56,10 @@ def read_array(path: str | os.PathLike[str], name: str) -> np.ndarray:
     if scipy.sparse.issparse(found):
         found = _named(path, name, lambda: _dense(found))
     array = np.asarray(found)
-    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if array.ndim == 2 and array.shape[1] == 1:
+        return array[:, 0]
+    knows_vectors = Path(path).suffix.lower() in (".npy", ".npz", ".mtx")
+    return array if knows_vectors or array.shape[0] != 1 else array[0]
 
 
 def read_archive(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarray]:
@@ -175,16 +97,19 @@ def read_archive(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarra
         with np.load(file, allow_pickle=False) as stored:
             return {key: np.asarray(stored[key]) for key in keys}
 
-    return _named(path, name, read)
+    return _named(path, name, read, "an .npz that cofem wrote")
 
 
 def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
-    """Read a matrix from a .npy, .npz or .mtx file: a NumPy array, or SciPy's sparse.
+    """Read a matrix from any file that :func:`read_array` reads: dense, or SciPy's sparse.
+
+    A .npy of more than 256 MiB is mapped, not read: its pages come into memory when they
+    are used and may leave it again, so it may be larger than the memory.
 
     Parameters
     ----------
     path : path
-        An .npz holds one array, or one called ``name``, or is what
+        An .npz or .mat holds one array, or one called ``name``; an .npz may also be what
         ``scipy.sparse.save_npz`` wrote.
     name : str
         What the errors call the matrix.
@@ -192,6 +117,7 @@ def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
     Returns
     -------
     np.ndarray or scipy.sparse array, two-dimensional
+        A mapped array cannot be written to.
 
     Examples
     --------
@@ -202,7 +128,7 @@ def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
     ...     scipy.sparse.issparse(read_matrix(path, "phi"))
     True
     """
-    found = _read(path, name)
+    found = _read(path, name, mapped=True)
     if found.ndim != 2:
         raise ValueError(
             f"{name}: {path} holds an array of shape {found.shape}; expected a matrix (N, D)"
@@ -213,12 +139,14 @@ def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
 # -- one function per format -----------------------------------------------------------
 
 
-def _read(path: str | os.PathLike[str], name: str) -> Any:
-    file = Path(path)
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".mtx": _read_mtx}
-    reader = readers.get(file.suffix.lower())
+def _read(path: str | os.PathLike[str], name: str, mapped: bool = False) -> Any:
+    file = path_of(path, name)
+    reader = _READERS.get(file.suffix.lower())
     if reader is None:
-        raise ValueError(f"{name}: {path} does not end in {', '.join(ENDINGS)}")
+        kind = f"the ending {file.suffix}" if file.suffix else "no ending"
+        raise ValueError(f"{name}: {path} has {kind}; accepted: {ACCEPTED}")
+    if mapped and reader is _read_npy:
+        reader = _map_npy
     if not file.exists():
         raise FileNotFoundError(f"{name}: {path} does not exist")
     if not file.is_file():
@@ -226,7 +154,9 @@ def _read(path: str | os.PathLike[str], name: str) -> Any:
     return _named(path, name, lambda: reader(file, name))
 
 
-def _named(path: str | os.PathLike[str], name: str, read: Callable[[], _T]) -> _T:
+def _named(
+    path: str | os.PathLike[str], name: str, read: Callable[[], _T], else_accepted: str = ACCEPTED
+) -> _T:
     """Call ``read``; whatever goes wrong becomes one line that names the file."""
     try:
         return read()
@@ -240,7 +170,9 @@ def _named(path: str | os.PathLike[str], name: str, read: Callable[[], _T]) -> _
     except Exception as error:  # a parser of foreign bytes can fail in any way
         why = " ".join(str(error).split()) or type(error).__name__
         kind = Path(path).suffix.lower()
-        raise ValueError(f"{name}: {path} is not a readable {kind} file ({why})") from None
+        raise ValueError(
+            f"{name}: {path} is not a readable {kind} file ({why}); accepted: {else_accepted}"
+        ) from None
 
 
 def _read_npy(file: Path, name: str) -> np.ndarray:
@@ -248,6 +180,15 @@ def _read_npy(file: Path, name: str) -> np.ndarray:
         headers.check_header(stream, file.stat().st_size)
         stream.seek(0)
         return np.asarray(np.load(stream, allow_pickle=False))
+
+
+def _map_npy(file: Path, name: str) -> np.ndarray:
+    """Map a large file; a small one is read, so that nobody can change it under the fit."""
+    if file.stat().st_size <= MAPPED_ABOVE:
+        return _read_npy(file, name)
+    with file.open("rb") as stream:
+        headers.check_header(stream, file.stat().st_size, mapped=True)
+    return np.asarray(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
 def _read_npz(file: Path, name: str) -> Any:
@@ -282,8 +223,7 @@ def _read_sparse(file: Path) -> Any:
     matrix = scipy.sparse.load_npz(file)
     if matrix.dtype.kind not in "biufc":
         raise RefusedError(f"holds values of type {matrix.dtype}; expected numbers")
-    if hasattr(matrix, "check_format"):
-        matrix.check_format(full_check=True)  # an index out of range would crash the product
+    headers.check_indices(matrix)
     return matrix
 
 
@@ -291,9 +231,16 @@ def _read_mtx(file: Path, name: str) -> Any:
     return matrix_market.read(file)
 
 
-def _refuse_target(target: Path) -> None:
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a directory")
-    # Replacing /dev/null or a pipe by a file would surprise the whole machine.
-    if target.exists() and not target.is_file():
-        raise OSError(f"{target} is not a regular file")
+def _read_table(file: Path, name: str) -> np.ndarray:
+    return tables.read(file)
+
+
+_READERS: dict[str, Callable[[Path, str], Any]] = {
+    ".npy": _read_npy,
+    ".npz": _read_npz,
+    ".mtx": _read_mtx,
+    ".mat": matlab.read,
+    ".csv": _read_table,
+    ".tsv": _read_table,
+    ".txt": _read_table,
+}

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
-from cofem.headers import RefusedError
+from cofem.files.headers import RefusedError
 
 
 def read(file: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, final
 
 import numpy as np
@@ -40,12 +41,36 @@ class Matvec(LinearOperator):
         self.shape = pair(op.shape, f"{name}.shape")
         dtype = getattr(op, "dtype", None)
         self.is_complex = dtype is not None and dtype_is_complex(dtype)
+        self.single_precision = dtype is not None and _is_single(dtype)
+        # Where its dtype is real, complex numbers meet it in parts and need no rule.
+        if self.is_complex and not getattr(op, "clinear", True):
+            self._look_at_imaginary_parts()
         self.exact_column_norms = norms_are_exact(self.shape)
 
+    def _look_at_imaginary_parts(self) -> None:
+        """Find out what an operator that is linear over the reals only does with them.
+
+        Its dtype may be that of the arrays in between, so what it gives for real numbers
+        decides whether it is complex.
+        """
+        x = np.random.default_rng(0).standard_normal(self.shape[1])
+        real = np.asarray(self.op.matvec(x))
+        self.is_complex = bool(np.iscomplexobj(real))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that imaginary parts are dropped is the question
+            imaginary = np.asarray(self.op.matvec(1j * x))
+        ignored = np.linalg.norm(imaginary) <= 1e-6 * np.linalg.norm(real)
+        self.field = "real" if ignored else "undecided"
+
     def _forward(self, x: Array) -> Array:
-        return by_parts(lambda part: self._call(part, "matvec"), x, self.is_complex)
+        by_itself = self.is_complex and self.field == "complex"
+        return by_parts(lambda part: self._call(part, "matvec"), x, by_itself)
 
     def _adjoint(self, y: Array) -> Array:
+        if self.is_complex and self.field != "complex":
+            # Its rmatvec gives Re Φᴴy, and Im Φᴴy = Re Φᴴ(−iy).
+            y = y.astype(result_dtype(y, True), copy=False)
+            return self._call(y, "rmatvec") + 1j * self._call(-1j * y, "rmatvec")
         return by_parts(lambda part: self._call(part, "rmatvec"), y, self.is_complex)
 
     def _call(self, x: Array, call: str) -> Array:
@@ -60,18 +85,26 @@ class Matvec(LinearOperator):
         together = getattr(self.op, call.replace("vec", "mat"), None)
         try:
             if callable(together) and x.ndim > 1 and rows.shape[0]:
-                out = together(np.ascontiguousarray(rows.T))
+                out = self._in_its_field(together(np.ascontiguousarray(rows.T)), call)
                 out = accepted(out.T, rows, length, f"{self.name}: {call}", self.is_complex)
             else:
                 single = getattr(self.op, call)
                 out = np.empty((rows.shape[0], length), dtype=result_dtype(x, self.is_complex))
                 for i, row in enumerate(rows):
-                    out[i] = accepted(
-                        np.ravel(single(row)), row, length, f"{self.name}: {call}", self.is_complex
-                    )
+                    given = np.ravel(self._in_its_field(single(row), call))
+                    out[i] = accepted(given, row, length, f"{self.name}: {call}", self.is_complex)
         except NotImplementedError:
             raise TypeError(f"{self.name} does not implement {call}, which is needed") from None
         return np.ascontiguousarray(out).reshape(*x.shape[:-1], length)
 
+    def _in_its_field(self, out: Any, call: str) -> Any:
+        """Drop the imaginary parts of what is to become real unknowns."""
+        return out.real if call == "rmatvec" and self.field != "complex" else out
+
     def _column_norms_squared(self, like: Array) -> Array:
         return estimate_column_norms_squared(self, like)
+
+
+def _is_single(dtype: Any) -> bool:
+    kind = np.dtype(dtype)
+    return kind.kind in "fc" and bool(np.finfo(kind).eps > 1e-10)

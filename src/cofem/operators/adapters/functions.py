@@ -1,82 +1,15 @@
-"""From what users have to operators: matrices, functions, SciPy's and PyLops' operators."""
+"""Operators made of two functions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, final
 
-import numpy as np
-import scipy.sparse
-
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators._user_code import accepted, by_parts, dtype_is_complex, pair
 from cofem.operators.base import LinearOperator
-from cofem.operators.dense import Dense
-from cofem.operators.matvec import Matvec
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
-from cofem.operators.sparse import Sparse
-
-ACCEPTED = (
-    "a 2-D array or tensor, a SciPy sparse array, a SciPy or PyLops LinearOperator "
-    "(shape, matvec, rmatvec), or one of cofem.operators"
-)
-
-
-def as_operator(phi: Any, name: str = "phi") -> LinearOperator:
-    """Return ``phi`` as an operator.
-
-    Parameters
-    ----------
-    phi : array (N, D), SciPy sparse array, SciPy or PyLops LinearOperator, or operator
-        Nested lists and other array-likes count as NumPy arrays.
-    name : str
-        What the errors call it.
-
-    Returns
-    -------
-    LinearOperator of shape (N, D)
-
-    Examples
-    --------
-    >>> as_operator([[1, 2, 3], [4, 5, 6]])
-    Dense(shape=(2, 3))
-    """
-    if isinstance(phi, LinearOperator):
-        return phi
-    if scipy.sparse.issparse(phi):
-        return Sparse(phi, name=name)
-    if backend.is_array(phi):
-        if "sparse" in str(getattr(phi, "layout", "")):
-            raise TypeError(
-                f"{name} is a sparse torch tensor; pass a SciPy sparse array or {name}.to_dense()"
-            )
-        if getattr(phi, "requires_grad", False):
-            phi = phi.detach()  # a posterior is no part of a graph
-        return Dense(phi, name=name)
-    if all(hasattr(phi, attribute) for attribute in ("shape", "matvec", "rmatvec")):
-        try:
-            return Matvec(phi, name=name)
-        except ValueError as error:  # of the user's own products, which know no name
-            if str(error).startswith(name):
-                raise
-            raise ValueError(f"{name}: {error}") from error
-    if isinstance(phi, (list, tuple)) or hasattr(phi, "__array__"):
-        try:
-            table = np.asarray(phi)
-        except ValueError:
-            raise ValueError(f"{name} is not a rectangular table of numbers") from None
-        return Dense(table, name=name)
-    hint = ""
-    if isinstance(phi, type):
-        hint = f" itself rather than an instance, {phi.__name__}(…)"
-    elif callable(phi):
-        hint = "; two functions make an operator: from_functions(forward, adjoint, shape, dtype)"
-    raise TypeError(f"{name} must be {ACCEPTED}; got {_kind(phi)}{hint}")
-
-
-def _kind(x: Any) -> str:
-    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
 
 
 def from_functions(
@@ -108,6 +41,7 @@ def from_functions(
 
     Examples
     --------
+    >>> import numpy as np
     >>> phi = from_functions(lambda z: 2 * z, lambda y: 2 * y, shape=(3, 3), dtype=float)
     >>> phi.gram(np.array([1.0, 2.0, 3.0]))
     array([ 4.,  8., 12.])

@@ -1,55 +1,15 @@
-"""Operators made of operators: one named node for each way to combine them."""
+"""The adjoint, the conjugate, products, sums and multiples of operators."""
 
 from __future__ import annotations
 
-import math
-import numbers
-from collections.abc import Sequence
+import cmath
 from typing import Any, final
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators.adapters import as_operator
+from cofem.operators.algebra.terms import python_number
 from cofem.operators.base import LinearOperator
-from cofem.operators.elementary import Diagonal, Identity
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
-
-
-def is_scalar(x: object) -> bool:
-    """Whether ``x`` is one number: Python's, NumPy's or a 0-D array.
-
-    Examples
-    --------
-    >>> is_scalar(2), is_scalar("2")
-    (True, False)
-    """
-    if isinstance(x, numbers.Number):
-        return True
-    return backend.is_array(x) and bool(x.ndim == 0)  # type: ignore[attr-defined]
-
-
-def stack(operators: Sequence[Any]) -> LinearOperator:
-    """Stack operators with the same D vertically: their outputs are concatenated.
-
-    Parameters
-    ----------
-    operators : sequence of operators, or of what :func:`as_operator` accepts
-        Shapes (N_1, D), (N_2, D), …
-
-    Returns
-    -------
-    LinearOperator of shape (N_1 + N_2 + …, D)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> stack([Identity(2), np.array([[1.0, 1.0]])]).forward(np.array([3.0, 4.0]))
-    array([3., 4., 7.])
-    """
-    parts = [as_operator(op, name=f"operators[{i}]") for i, op in enumerate(operators)]
-    if not parts:
-        raise ValueError("operators is empty: stack needs at least one")
-    return parts[0] if len(parts) == 1 else Stack(parts)
 
 
 @final
@@ -67,14 +27,19 @@ class Adjoint(LinearOperator):
     def __init__(self, op: LinearOperator) -> None:
         self.op = op
         self.shape = (op.shape[1], op.shape[0])
-        _inherit(self, op)
+        inherit(self, op)
         self.exact_column_norms = op.exact_row_norms or norms_are_exact(self.shape)
         self.exact_row_norms = op.exact_column_norms
+        self.one_per_row, self.one_per_column = op.one_per_column, op.one_per_row
 
     @property
     def H(self) -> LinearOperator:  # noqa: N802
         """The operator itself."""
         return self.op
+
+    def conj(self) -> LinearOperator:
+        """Return the transpose of the operator."""
+        return self.op.conj().H
 
     def _forward(self, x: Array) -> Array:
         return self.op._adjoint(x)
@@ -92,12 +57,54 @@ class Adjoint(LinearOperator):
 
 
 @final
+class Conjugate(LinearOperator):
+    """The operator whose matrix has the conjugate entries; its adjoint is the transpose.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cofem.operators import Dense
+    >>> Dense(np.array([[1.0 + 1j, 2.0]])).conj().forward(np.array([1.0, 1.0]))
+    array([3.-1.j])
+    """
+
+    def __init__(self, op: LinearOperator) -> None:
+        self.op = op
+        self.shape = op.shape
+        inherit(self, op)
+        _same_moduli(self, op)
+
+    def conj(self) -> LinearOperator:
+        """Return the operator itself."""
+        return self.op
+
+    def _forward(self, x: Array) -> Array:
+        return backend.conj(self.op._forward(backend.conj(x)))
+
+    def _adjoint(self, y: Array) -> Array:
+        return backend.conj(self.op._adjoint(backend.conj(y)))
+
+    def _gram(self, x: Array) -> Array:
+        return backend.conj(self.op._gram(backend.conj(x)))
+
+    def _column_norms_squared(self, like: Array) -> Array:
+        return self.op._column_norms_squared(like)
+
+    def _row_norms_squared(self, like: Array) -> Array:
+        return self.op._row_norms_squared(like)
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        return self.op._weighted_column_norms_squared(weights)
+
+
+@final
 class Product(LinearOperator):
     """First ``right``, then ``left``.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from cofem.operators import Diagonal, Identity
     >>> (Diagonal(np.array([1.0, 2.0])) @ Identity(2)).forward(np.array([3.0, 4.0]))
     array([3., 8.])
     """
@@ -108,12 +115,24 @@ class Product(LinearOperator):
                 f"a @ b: the shapes {left.shape} and {right.shape} do not fit, "
                 f"{left.shape[1]} is not {right.shape[0]}"
             )
+        if left.field != "complex" and right.is_complex:
+            raise ValueError(
+                "a @ b: a is linear over the reals only (PyLops: clinear=False) and b gives it "
+                "complex numbers; combine them before they are made one of cofem's operators"
+            )
         self.left, self.right = left, right
         self.shape = (left.shape[0], right.shape[1])
-        _inherit(self, left, right)
+        inherit(self, left, right)
+        # Where no entry of the product is a sum of two, the squares multiply like the
+        # entries do: Σ_i w_i |(LR)_ij|² = Σ_k (Σ_i w_i |L_ik|²) |R_kj|².
+        self._squares_multiply = left.one_per_row or right.one_per_column
+        by_squares = self._squares_multiply and right.exact_weighted_norms
+        self.exact_weighted_norms = by_squares and left.exact_weighted_norms
         self.exact_column_norms = norms_are_exact(self.shape) or (
-            isinstance(right, (Diagonal, Identity)) and left.exact_column_norms
+            by_squares and left.exact_column_norms
         )
+        self.one_per_row = left.one_per_row and right.one_per_row
+        self.one_per_column = left.one_per_column and right.one_per_column
 
     def _forward(self, x: Array) -> Array:
         return self.left._forward(self.right._forward(x))
@@ -126,9 +145,15 @@ class Product(LinearOperator):
         return self.right._adjoint(self.left._gram(self.right._forward(x)))
 
     def _column_norms_squared(self, like: Array) -> Array:
-        if isinstance(self.right, (Diagonal, Identity)):
-            return self.left.column_norms_squared(like) * self.right.column_norms_squared(like)
+        if self._squares_multiply and self.right.exact_weighted_norms:
+            return self.right._weighted_column_norms_squared(self.left.column_norms_squared(like))
         return estimate_column_norms_squared(self, like)
+
+    def _weighted_column_norms_squared(self, weights: Array) -> Array:
+        if self.exact_weighted_norms:
+            inner = self.left._weighted_column_norms_squared(weights)
+            return self.right._weighted_column_norms_squared(inner)
+        return super()._weighted_column_norms_squared(weights)
 
 
 @final
@@ -138,6 +163,7 @@ class Sum(LinearOperator):
     Examples
     --------
     >>> import numpy as np
+    >>> from cofem.operators import Identity
     >>> (Identity(2) + Identity(2)).forward(np.array([3.0, 4.0]))
     array([6., 8.])
     """
@@ -147,7 +173,7 @@ class Sum(LinearOperator):
             raise ValueError(f"a + b: the shapes {left.shape} and {right.shape} differ")
         self.left, self.right = left, right
         self.shape = left.shape
-        _inherit(self, left, right)
+        inherit(self, left, right)
         self.exact_column_norms = norms_are_exact(self.shape)
 
     def _forward(self, x: Array) -> Array:
@@ -167,27 +193,20 @@ class Scaled(LinearOperator):
     Examples
     --------
     >>> import numpy as np
+    >>> from cofem.operators import Identity
     >>> (2 * Identity(2)).forward(np.array([3.0, 4.0]))
     array([6., 8.])
     """
 
     def __init__(self, factor: Any, op: LinearOperator) -> None:
-        # A Python number leaves the precision of the array alone; a NumPy scalar does not.
-        value = complex(factor)
-        if not (math.isfinite(value.real) and math.isfinite(value.imag)):
+        self.factor = python_number(factor)
+        if not cmath.isfinite(self.factor):
             raise ValueError(f"the factor of an operator must be finite, got {factor!r}")
-        is_complex = (
-            backend.is_complex(factor)
-            if backend.is_array(factor)
-            else not isinstance(factor, numbers.Real)
-        )
-        self.factor: float | complex = value if is_complex else value.real
         self.op = op
         self.shape = op.shape
-        _inherit(self, op)
-        self.is_complex = op.is_complex or is_complex
-        self.exact_column_norms = op.exact_column_norms
-        self.exact_row_norms = op.exact_row_norms
+        inherit(self, op)
+        self.is_complex = op.is_complex or isinstance(self.factor, complex)
+        _same_moduli(self, op)
 
     def _forward(self, x: Array) -> Array:
         return self.factor * self.op._forward(x)
@@ -212,76 +231,19 @@ class Scaled(LinearOperator):
         return abs(self.factor) ** 2
 
 
-@final
-class Stack(LinearOperator):
-    """Operators with the same D, their outputs one after the other.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> Stack([Identity(2), 2 * Identity(2)]).forward(np.array([3.0, 4.0]))
-    array([3., 4., 6., 8.])
-    """
-
-    def __init__(self, operators: Sequence[LinearOperator]) -> None:
-        widths = sorted({op.shape[1] for op in operators})
-        if len(widths) != 1:
-            raise ValueError(
-                f"operators must have the same number of columns D to be stacked, got {widths}"
-            )
-        self.operators = tuple(operators)
-        self.shape = (sum(op.shape[0] for op in operators), widths[0])
-        _inherit(self, *operators)
-        self.exact_column_norms = all(op.exact_column_norms for op in operators)
-        self.exact_row_norms = all(op.exact_row_norms for op in operators)
-
-    def _forward(self, x: Array) -> Array:
-        xp = backend.namespace(x)
-        outputs = [op._forward(x) for op in self.operators]
-        if self.is_complex:
-            dtype = backend.complex_dtype(x.dtype, xp)
-            outputs = [xp.astype(out, dtype, copy=False) for out in outputs]
-        return xp.concat(outputs, axis=-1)
-
-    def _adjoint(self, y: Array) -> Array:
-        start, total = 0, None
-        for op in self.operators:
-            stop = start + op.shape[0]
-            part = op._adjoint(y[..., start:stop])
-            total = part if total is None else total + part
-            start = stop
-        return total
-
-    def _gram(self, x: Array) -> Array:
-        total = self.operators[0]._gram(x)
-        for op in self.operators[1:]:
-            total = total + op._gram(x)
-        return total
-
-    def _column_norms_squared(self, like: Array) -> Array:
-        total = self.operators[0].column_norms_squared(like)
-        for op in self.operators[1:]:
-            total = total + op.column_norms_squared(like)
-        return total
-
-    def _weighted_column_norms_squared(self, weights: Array) -> Array:
-        start, total = 0, None
-        for op in self.operators:
-            stop = start + op.shape[0]
-            part = op._weighted_column_norms_squared(weights[start:stop])
-            total = part if total is None else total + part
-            start = stop
-        return total
-
-    def _row_norms_squared(self, like: Array) -> Array:
-        xp = backend.namespace(like)
-        dtype = backend.real_dtype(like.dtype, xp)
-        parts = [xp.astype(op._row_norms_squared(like), dtype) for op in self.operators]
-        return xp.concat(parts, axis=0)
-
-
-def _inherit(node: LinearOperator, *parts: LinearOperator) -> None:
+def inherit(node: LinearOperator, *parts: LinearOperator) -> None:
     """Derive what a node is from what its parts are."""
     node.is_complex = any(part.is_complex for part in parts)
     node.trusted = all(part.trusted for part in parts)
     node.splits_rows = all(part.splits_rows for part in parts)
+    node.single_precision = any(part.single_precision for part in parts)
+    fields = {part.field for part in parts}
+    node.field = next(field for field in ("undecided", "real", "complex") if field in fields)
+
+
+def _same_moduli(node: LinearOperator, op: LinearOperator) -> None:
+    """Let a node know about its entries what is known about those of ``op``."""
+    node.exact_column_norms = op.exact_column_norms
+    node.exact_row_norms = op.exact_row_norms
+    node.exact_weighted_norms = op.exact_weighted_norms
+    node.one_per_row, node.one_per_column = op.one_per_row, op.one_per_column

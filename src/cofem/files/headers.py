@@ -10,7 +10,7 @@ import os
 import zipfile
 import zlib
 from collections import Counter
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def refuse_more_than_memory(size: int, where: str = "") -> None:
     --------
     >>> refuse_more_than_memory(8 * 10**15)
     Traceback (most recent call last):
-    cofem.headers.RefusedError: does not fit into memory: it holds 8000000.0 GB
+    cofem.files.headers.RefusedError: does not fit into memory: it holds 8000000.0 GB
     """
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -79,8 +79,13 @@ def check_member(
         raise RefusedError(f"is damaged in {key} ({error})") from None
 
 
-def check_header(stream: IO[bytes], size: int, where: str = "", kinds: str = "biufc") -> None:
-    """Refuse objects, and an array larger than the ``size`` bytes it is said to lie in."""
+def check_header(
+    stream: IO[bytes], size: int, where: str = "", kinds: str = "biufc", mapped: bool = False
+) -> None:
+    """Refuse objects, and an array larger than the ``size`` bytes it is said to lie in.
+
+    One that is ``mapped`` need not fit into memory.
+    """
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
@@ -96,4 +101,17 @@ def check_header(stream: IO[bytes], size: int, where: str = "", kinds: str = "bi
             f"is cut short{where}: its header promises {shape} {dtype}, {needed} bytes, "
             f"and {there} are there"
         )
-    refuse_more_than_memory(needed, where)
+    if not mapped:
+        refuse_more_than_memory(needed, where)
+
+
+def check_indices(matrix: Any) -> None:
+    """Refuse a SciPy sparse array whose indices lead outside it: products would crash.
+
+    SciPy's own check leaves out the pointers of a matrix that claims to be empty.
+    """
+    if hasattr(matrix, "check_format"):
+        matrix.check_format(full_check=True)
+    pointers = getattr(matrix, "indptr", None)
+    if pointers is not None and (pointers[0] != 0 or np.any(np.diff(pointers) < 0)):
+        raise RefusedError("is damaged: the pointers of a sparse matrix do not increase")
