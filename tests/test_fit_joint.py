@@ -23,9 +23,8 @@ def common_support(seed, tasks, shared=False, n=40, d=128):
 
 
 def fit(phi, y, method="auto", **options):
-    return cofem.fit(
-        phi, y, method=method, **({"noise_precision": BETA, "max_iter": 30, "tol": 0} | options)
-    )
+    options = {"noise_precision": BETA, "max_iter": 30, "tol": 0, "prior": "ard"} | options
+    return cofem.fit(phi, y, method=method, **options)
 
 
 # -- what tasks bring ------------------------------------------------------------

@@ -1,6 +1,7 @@
 """The noise precision from the data: how close, for which models, and where it gives up."""
 
 import math
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +26,16 @@ PROBLEMS = {
 
 
 def found(phi, y, **options):
-    """The noise precision alone: the fit after it is kept short."""
+    """The noise precision alone, whether or not the end of the fit is certified."""
     options.setdefault("method", "cofem")
-    return float(np.max(cofem.fit(phi, y, max_iter=2, tol=0, **options).noise_precision))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cofem.ConvergenceWarning)
+        return float(np.max(cofem.fit(phi, y, **options).noise_precision))
+
+
+def searched(phi, y, **options):
+    """The same for models that search for it before the fit, which is kept short."""
+    return found(phi, y, max_iter=2, tol=0, **options)
 
 
 def close(value, truth, factor=3.0):
@@ -104,7 +112,7 @@ def test_every_kind_of_model(noise_std):
     results = {
         "complex": found(rotated, rotated @ (z * phases) + complex_noise),
         "real z, complex data": found(rotated, rotated @ z + complex_noise, real=True),
-        "nonnegative": found(phi, phi @ abs(z) + noise(n), nonnegative=True),
+        "nonnegative": searched(phi, phi @ abs(z) + noise(n), nonnegative=True),
         "float32": found(phi.astype(np.float32), (phi @ z + noise(n)).astype(np.float32)),
     }
     several = (z != 0) * rng.normal(size=(5, d))
@@ -120,7 +128,7 @@ def test_every_kind_of_model(noise_std):
     )
     steps = np.repeat(2 * rng.normal(size=8), 20)
     difference = np.eye(160) - np.eye(160, k=-1)
-    results["sparsifier"] = found(
+    results["sparsifier"] = searched(
         np.eye(160), steps + noise(160), method="em", sparsifier=difference
     )
     assert {name: b / truth for name, b in results.items() if not close(b, truth, 2.0)} == {}
@@ -143,6 +151,7 @@ def test_exact_methods_can_be_asked_too():
 def test_the_fit_is_that_with_the_estimate_given():
     problem = simulate.dct(512, 0)
     options = {"method": "cofem", "max_iter": 8, "tol": 0}
+    options["prior"] = "ard"
     post = cofem.fit(problem.phi, problem.y, **options)
     given = cofem.fit(problem.phi, problem.y, noise_precision=post.noise_precision, **options)
     np.testing.assert_array_equal(post.mean, given.mean)
@@ -314,7 +323,7 @@ def test_every_task_has_noise_of_its_own(method, one_phi):
     sigmas = [0.01, 0.1, 0.01]
     for seed in range(2):
         phis, ys, _ = joint_problem(sigmas, seed, one_phi=one_phi)
-        beta = cofem.fit(phis, ys, method=method, max_iter=2, tol=0).noise_precision
+        beta = cofem.fit(phis, ys, method=method).noise_precision
         assert all(close(b, s**-2) for b, s in zip(beta, sigmas, strict=True))
         assert beta[0] == beta[2]  # alike: they share their covariance
 
@@ -323,7 +332,7 @@ def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
     errors = []
     for seed in range(4):
         phis, ys, z = joint_problem([0.01, 0.1], seed, one_phi=True)
-        options = {"method": "woodbury", "max_iter": 50, "tol": 0}
+        options = {"method": "woodbury"}
         joint = cofem.fit(phis, ys, **options)
         given = cofem.fit(phis, ys, noise_precision=[1e4, 1e2], **options)
         alone = [cofem.fit(p, y, **options) for p, y in zip(phis, ys, strict=True)]
@@ -337,7 +346,7 @@ def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
 def test_tasks_that_are_alike_share_one_noise_precision():
     for seed in range(3):
         phis, ys, _ = joint_problem([0.02] * 4, seed, one_phi=True)
-        beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+        beta = cofem.fit(phis, ys, method="woodbury").noise_precision
         assert len(set(beta)) == 1
         assert close(beta[0], 2500.0)
 
@@ -345,14 +354,14 @@ def test_tasks_that_are_alike_share_one_noise_precision():
 def test_a_strong_task_is_not_taken_for_a_noisy_one():
     phis, ys, z = joint_problem([0.02, 0.02], 0, one_phi=True)
     ys[1] = ys[1] + phis[1].forward(99 * z[1])
-    beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+    beta = cofem.fit(phis, ys, method="woodbury").noise_precision
     assert all(close(b, 2500.0) for b in beta)
 
 
 def test_a_task_of_nothing_but_zeros_goes_with_the_others():
     phis, ys, _ = joint_problem([0.02] * 3, 0, one_phi=True)
     ys[1] = 0 * ys[1]
-    beta = cofem.fit(phis, ys, method="em", max_iter=1, tol=0).noise_precision
+    beta = cofem.fit(phis, ys, method="em").noise_precision
     assert np.all(np.isfinite(beta))
     assert all(close(b, 2500.0) for b in beta)
 

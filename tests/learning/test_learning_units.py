@@ -10,7 +10,7 @@ from learning_cases import drawn
 
 import cofem
 
-fixed = settings(derandomize=True, deadline=None, max_examples=10, database=None)
+fixed = settings(derandomize=True, deadline=None, max_examples=3, database=None)
 METHODS = ("em", "woodbury", "cofem")
 # Coordinates are the same to what the solver leaves: CG may stop a step earlier or later.
 CLOSE = {"em": 1e-6, "woodbury": 1e-6, "cofem": 2e-3}
