@@ -332,7 +332,7 @@ def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
     errors = []
     for seed in range(4):
         phis, ys, z = joint_problem([0.01, 0.1], seed, one_phi=True)
-        options = {"method": "woodbury"}
+        options = {"method": "woodbury", "max_iter": 500}
         joint = cofem.fit(phis, ys, **options)
         given = cofem.fit(phis, ys, noise_precision=[1e4, 1e2], **options)
         alone = [cofem.fit(p, y, **options) for p, y in zip(phis, ys, strict=True)]
