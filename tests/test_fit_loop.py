@@ -38,11 +38,11 @@ def test_the_change_of_the_mean_is_recorded(method, prior):
     means = []
     post = fit(method, prior=prior, callback=lambda state: means.append(state.mean.copy()))
     assert post.converged
-    assert len(post.history["change"]) < 100
     change = [np.linalg.norm(b - a) / np.linalg.norm(b) for a, b in itertools.pairwise(means)]
     np.testing.assert_allclose(post.history["change"][1:], change, rtol=1e-6)
     assert post.history["change"][0] == np.inf
-    assert {"ard": "error bar", "mixture": "at rest"}[prior] in post.message
+    words = {"ard": ("of its error bar",), "mixture": ("at rest", "is certified")}[prior]
+    assert any(word in post.message for word in words)
 
 
 @pytest.mark.parametrize("method", METHODS)
