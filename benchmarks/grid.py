@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from itertools import pairwise
 
 import numpy as np
 from scipy.fft import idct
@@ -138,7 +139,8 @@ def statements(rows):
         p = np.concatenate([r["probability"] for r in own])
         true = np.concatenate([r["nonzero"] for r in own])
         classes = []
-        for low, high in ((0.05, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.95), (0.95, 1.1)):
+        edges = (0.05, 0.2, 0.4, 0.6, 0.8, 0.95, 1.1)
+        for low, high in pairwise(edges):
             which = (p >= low) & (p < high)
             if which.sum() >= 200:
                 classes.append(f"{p[which].mean():.2f}: {true[which].mean():.2f} ({which.sum()})")

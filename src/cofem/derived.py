@@ -16,7 +16,6 @@ from cofem.backend import Array
 from cofem.inference.filtered_mode import filtered_mode
 from cofem.inference.model import Task
 from cofem.inference.options import whole_number
-from cofem.inference.rectified import rectified_quantile
 from cofem.inference.sampling import deviations, variance_of_map
 from cofem.operators import LinearOperator, as_operator, check_adjoint
 
@@ -50,9 +49,6 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
     """Return n draws, (n, *shape of z)."""
     n, seed = _checked_count(n), _checked_seed(seed)
     mean = post.gaussian_mean
-    if post.nonnegative:
-        u = backend.Random(seed).uniform((n, *mean.shape), mean)
-        return rectified_quantile(mean, post.gaussian_variance, u)
     draws = [
         deviations(
             task, post.precision, n, seed=seed, stream=i, like=mean, sparsifier=post.sparsifier
@@ -63,13 +59,16 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
     if post.marginals is not None:
         std = backend.namespace(mean).sqrt(post.gaussian_variance)
         return post.marginals.draw(moved / std, seed)
-    return mean + moved
+    drawn = mean + moved
+    return backend.namespace(mean).clip(drawn, min=0.0) if post.nonnegative else drawn
 
 
 def filtered_modes(post: Posterior, q: float) -> Array:
     """Return the paper's estimate for z ≥ 0, in the shape of z."""
     if not post.nonnegative:
         raise ValueError("filtered_mode needs a fit with nonnegative=True")
+    if post.marginals is not None:
+        raise ValueError('filtered_mode is made for prior="ard", and this is prior="mixture"')
     joint = post.gaussian_mean.ndim == 2
     rows = [
         filtered_mode(

@@ -7,6 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from cofem import backend, validation
@@ -14,20 +15,14 @@ from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.dispatch import (
-    covariance_free_esteps,
-    make_esteps,
-    run_method,
-    starting_precision,
-)
+from cofem.inference.dispatch import run_method, starting_precision
 from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
-from cofem.inference.noise import estimate_noise_precision
 from cofem.inference.options import whole_number
 from cofem.inference.stopping import Verdict
-from cofem.learning.fit import Learned, Settings, choose_prior, learn
+from cofem.learning.fit import Learned, Settings, choose_prior, learn, with_noise_found
 from cofem.posterior import Posterior
 from cofem.results import posterior_of
 
@@ -276,16 +271,11 @@ def _with_estimated_noise(
     """Return the model with its noise precision found, and the products that took."""
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
-    method, seed, group = settings.method, settings.seed, settings.group
-    estimate = estimate_noise_precision(
-        model,
-        lambda m: make_esteps(m, method, seed, group),
-        lambda m: covariance_free_esteps(m, CoFEM(), seed, group),
-        starting_precision(model, method),
-    )
+    search = replace(settings, keeper=None, tol=1e-4, max_iter=100)
+    found, products = with_noise_found(model, search)
     if kept is not None:
-        kept.found_noise(estimate.noise_precisions, estimate.products)
-    return model.with_noise(estimate.noise_precisions), estimate.products
+        kept.found_noise([t.noise_precision for t in found.tasks], products)
+    return found, products
 
 
 def _largest_matrix(model: Model) -> int:

@@ -13,11 +13,7 @@ from scipy.special import ndtri
 from cofem import backend, derived
 from cofem.backend import Array
 from cofem.inference.model import Task
-from cofem.inference.rectified import (
-    probability_of_zero,
-    rectified_moments,
-    rectified_quantile,
-)
+from cofem.inference.rectified import clipped_moments, probability_of_zero
 from cofem.learning.marginals import Marginals, support_by_probability
 from cofem.operators import LinearOperator
 
@@ -103,7 +99,7 @@ class Posterior:
             return self.marginals.mean
         if not self.nonnegative:
             return self.gaussian_mean
-        return rectified_moments(self.gaussian_mean, self.gaussian_variance)[0]
+        return clipped_moments(self.gaussian_mean, self.gaussian_variance)[0]
 
     @property
     def variance(self) -> Array:
@@ -112,7 +108,7 @@ class Posterior:
             return self.marginals.variance
         if not self.nonnegative:
             return self.gaussian_variance
-        return rectified_moments(self.gaussian_mean, self.gaussian_variance)[1]
+        return clipped_moments(self.gaussian_mean, self.gaussian_variance)[1]
 
     @property
     def probability(self) -> Array | None:
@@ -156,6 +152,8 @@ class Posterior:
         """
         if not self.nonnegative:
             raise ValueError("probability_of_zero needs a fit with nonnegative=True")
+        if self.marginals is not None:
+            return 1 - self.marginals.probability
         return probability_of_zero(self.gaussian_mean, self.gaussian_variance)
 
     def filtered_mode(self, q: float = 0.05) -> Array:
@@ -199,14 +197,12 @@ class Posterior:
             edges = (1 - level) / 2, (1 + level) / 2
             low, high = (self.marginals.quantile(p) for p in edges)
             return low, high
-        if self.nonnegative:
-            edges = (1 - level) / 2, (1 + level) / 2
-            low, high = (
-                rectified_quantile(self.gaussian_mean, self.gaussian_variance, p) for p in edges
-            )
-            return low, high
-        reach = float(ndtri((1 + level) / 2)) * self.std
-        return self.gaussian_mean - reach, self.gaussian_mean + reach
+        xp = backend.namespace(self.gaussian_mean)
+        reach = float(ndtri((1 + level) / 2)) * xp.sqrt(self.gaussian_variance)
+        low, high = self.gaussian_mean - reach, self.gaussian_mean + reach
+        if self.nonnegative:  # of what is cut off at zero, all is at zero
+            return xp.clip(low, min=0.0), xp.clip(high, min=0.0)
+        return low, high
 
     def support(self, level: float = 0.95) -> Array:
         """Return the mask of coordinates that are not zero.

@@ -9,16 +9,16 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
+from cofem.inference.cavities import Cavities, lowest_ratio
 from cofem.inference.leverage import probed_leverage
 from cofem.inference.methods import CoFEM
 from cofem.inference.model import Family
 from cofem.inference.moments import Moments, Report, log_evidence
-from cofem.inference.shrinkage import bounded_variance, cavity_precision, shrink_report
+from cofem.inference.shrinkage import bounded_variance, shrink_report
 from cofem.linalg.cg import solve
 from cofem.linalg.cg_result import Coefficients, Status
 from cofem.linalg.preconditioners import preconditioner_diagonal
 from cofem.linalg.probes import (
-    DiagonalEstimate,
     ExtraSystems,
     ProbeMaker,
     estimate_diagonal,
@@ -77,6 +77,12 @@ class CovarianceFreeEStep:
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
         self._rhs = beta * xp.astype(operator.adjoint(family.y), like.dtype)
         self._set_up = int(family.y.shape[0])
+        unit = self._norms
+        if sparsifier is not None:
+            unit = xp.ones(
+                (sparsifier.shape[0],), dtype=unit.dtype, device=backend.device_of(unit)
+            ) * xp.mean(unit)
+        self._cavities = Cavities(unit, beta)
         if operator.exact_column_norms:
             self._ceiling = beta * self._norms
         else:
@@ -127,7 +133,7 @@ class CovarianceFreeEStep:
         _refuse_indefinite(mean_status, found.status)
         count, image, cavity, departs = None, mean, None, math.nan
         if pull is not None:
-            cavity, departs = self._cavity(found, alpha)
+            cavity, departs = self._cavities.update(found, alpha, iteration)
         if sparsifier is None:
             variance, trace = backend.repeated(
                 bounded_variance, found.diagonal, found.variance, alpha, self._norms,
@@ -158,19 +164,6 @@ class CovarianceFreeEStep:
         if pull is None:
             return self._rhs
         return self._rhs + (pull if self._sparsifier is None else self._sparsifier.adjoint(pull))
-
-    def _cavity(self, found: DiagonalEstimate, alpha: Array) -> tuple[Array, float]:
-        """Return how precisely the data know each coordinate, and how far that is from one number.
-
-        See :func:`~cofem.inference.shrinkage.cavity_precision`.
-        """
-        theta = self._norms
-        if self._sparsifier is not None:
-            theta = backend.namespace(alpha).ones_like(alpha)
-        return cavity_precision(
-            found.diagonal, found.variance, found.n_probes, alpha, theta,
-            self.family.noise_precision,
-        )  # fmt: skip
 
     def _count(self, sparsifier: LinearOperator, alpha: Array, iteration: int) -> Array | None:
         """Return the leverage of every row of R, or None to count rows."""
@@ -207,6 +200,13 @@ class CovarianceFreeEStep:
             products=2 * found.rows + self._spend_set_up(),
             trouble=_trouble(found.status, "mean"),
         )
+
+    def spot_check(self, alpha: Array, cavity: Array, chosen: np.ndarray) -> tuple[float, int]:
+        """See :func:`~cofem.inference.cavities.lowest_ratio`."""
+        return lowest_ratio(
+            self.family.operator, self._matrix(alpha), self._preconditioner(alpha), alpha,
+            cavity, chosen, self._rhs[0, ...],
+        )  # fmt: skip
 
     # -- reporting -------------------------------------------------------------
 

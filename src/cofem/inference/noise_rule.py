@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.model import Model
+from cofem.inference.model import Family
 from cofem.inference.moments import Moments
 
 # The most that log β moves in an iteration.
@@ -36,19 +36,19 @@ class LearnedNoise:
 
     Parameters
     ----------
-    model : Model
-        With the noise precisions of the E-steps.
+    families : sequence of Family
+        Those that share this noise, with the noise precisions of their E-steps.
     start_snr : float
         It begins at (1 + start_snr) N/‖y‖².
     """
 
-    def __init__(self, model: Model, start_snr: float) -> None:
-        self.model = model
-        self.n_data = sum(t.operator.shape[0] for t in model.tasks)
-        y = model.tasks[0].y
+    def __init__(self, families: Sequence[Family], start_snr: float) -> None:
+        self.families = families
+        self.n_data = sum(f.operator.shape[0] * len(f.members) for f in families)
+        y = families[0].y
         self._reals = self.n_data * (2 if backend.is_complex(y) else 1)
         self.energy = math.fsum(
-            float(np.sum(squared_rows(f.y))) * f.noise_precision for f in model.families
+            float(np.sum(squared_rows(f.y))) * f.noise_precision for f in families
         )
         xp = backend.namespace(y)
         single = xp.finfo(y.dtype).bits == 32
@@ -84,22 +84,17 @@ class LearnedNoise:
     def _residual(self, moments: Sequence[Moments]) -> float:
         return math.fsum(
             f.noise_precision * float(np.sum(squared_rows(f.y - f.operator.forward(m.mean))))
-            for f, m in zip(self.model.families, moments, strict=True)
+            for f, m in zip(self.families, moments, strict=True)
         )
 
-    def state(self) -> dict[str, np.ndarray]:
+    def state(self, name: str = "noise") -> dict[str, np.ndarray]:
         """Return what the next iteration needs."""
-        return {
-            "noise_ratio": np.asarray(self.ratio),
-            "noise_iteration": np.asarray(self.iteration),
-            "noise_move": np.asarray(self.log_move),
-        }
+        return {name: np.asarray([self.ratio, self.iteration, self.log_move])}
 
-    def restore(self, kept: dict[str, np.ndarray]) -> None:
+    def restore(self, kept: dict[str, np.ndarray], name: str = "noise") -> None:
         """Go on from there."""
-        self.ratio = float(kept["noise_ratio"])
-        self.iteration = int(kept["noise_iteration"])
-        self.log_move = float(kept["noise_move"])
+        self.ratio, iteration, self.log_move = (float(x) for x in kept[name])
+        self.iteration = int(iteration)
 
 
 def squared_rows(x: Array) -> np.ndarray:

@@ -102,6 +102,23 @@ def rectified_moments(mean: Array, variance: Array) -> tuple[Array, Array]:
     return sigma * first, variance * xp.clip(spread, min=0.0)
 
 
+def clipped_moments(mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and variance of max(0, x), x ~ N(mean, variance).
+
+    With probability Φ(μ/σ) it is the normal law cut off at zero, and zero otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> first, second = clipped_moments(np.array([0.0, 9.0]), np.array([1.0, 1.0]))
+    >>> first.round(6), second.round(6)
+    (array([0.398942, 9.      ]), array([0.340845, 1.      ]))
+    """
+    inside = 1 - probability_of_zero(mean, variance)
+    first, spread = rectified_moments(mean, variance)
+    return inside * first, inside * (spread + (1 - inside) * first**2)
+
+
 def probability_of_zero(mean: Array, variance: Array) -> Array:
     """P(z = 0) := ½ erfc(μ/√(2Σ)), the mass that rectification moves to zero.
 

@@ -120,44 +120,6 @@ def bounded_variance(
     return h / alpha, trace
 
 
-# A cavity is at least this share of what one number for all coordinates gives.
-LEAST_CAVITY = 0.05
-
-
-def cavity_precision(
-    estimate: Array, variance: Array, n_probes: int, alpha: Array, theta: Array,
-    noise_precision: float,
-) -> tuple[Array, float]:  # fmt: skip
-    """Return c_j = 1/Σ_jj − α_j, and how far these depart from c θ_j with one number c.
-
-    Of a coordinate that the prior holds at zero, h_j is one but for a small part, and that
-    part is all that counts here: 1 − h_j = c_j/(α_j + c_j). It is taken from the field and the
-    probes together, as :func:`shrink` does, and the departure is judged relative to the field.
-
-    Parameters
-    ----------
-    estimate, variance, n_probes, alpha, theta, noise_precision
-        As for :func:`shrink`.
-
-    Returns
-    -------
-    array (D,), float
-    """
-    xp = backend.namespace(alpha)
-    c = field_factor(alpha, theta, noise_precision, xp.sum(estimate))
-    known = c * theta / (alpha + c * theta)
-    spread = variance / n_probes if n_probes > 1 else known * (1 - known)
-    noise, departure = xp.sum(spread), xp.sum((1 - estimate - known) ** 2)
-    excess = xp.maximum(departure - noise, xp.zeros_like(noise))
-    # Relative to the field, where the coordinates are that the data know.
-    departs = xp.sqrt(excess / xp.sum(known**2))
-    weight = xp.where(departure > 0, 1 - excess / departure, xp.ones_like(noise))
-    mixed = weight * known + (1 - weight) * (1 - estimate)
-    mixed = xp.minimum(xp.maximum(mixed, LEAST_CAVITY * known), 1 - 1e-7 + 0 * known)
-    cavity = xp.where(weight == 1, c * theta, alpha * mixed / (1 - mixed))
-    return xp.minimum(cavity, noise_precision * theta), float(departs)
-
-
 def shrink_report(
     variance: Array, spread: Array, n_probes: int, alpha: Array, theta: Array,
     noise_precision: float,

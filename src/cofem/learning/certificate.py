@@ -10,9 +10,14 @@ for them. Each of these is enough to refuse it. How often the certificate errs i
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 
 import numpy as np
 
+from cofem import backend
+from cofem.inference.cavities import LOOKED_AT
+from cofem.inference.estep_cofem import CovarianceFreeEStep
+from cofem.inference.moments import EStep
 from cofem.learning.propagation import Propagation
 
 # Root mean square difference of the two means, in error bars.
@@ -27,7 +32,10 @@ DENSE, BARELY_SEEN = 0.5, 0.05
 # Slabs that weigh nearly as much as they may (half a non-zero per datum) want more.
 AT_LIMIT = 0.9
 # How far the probes may see the cavities depart from one number, where that is used.
-LARGEST_DEPARTURE = 0.5
+LARGEST_DEPARTURE = 0.3
+# How far below that number the exact cavities of a few coordinates, and of those most like them,
+# may lie.
+LOWEST_RATIO = 0.12
 # log β moves by less at a rest.
 LARGEST_MOVE = 0.05
 
@@ -43,8 +51,32 @@ class Certificate(enum.Enum):
     COHERENT = "the columns of phi are too coherent for so few probes"
 
 
-def certify(rule: Propagation) -> Certificate:
-    """Judge where the rule has ended."""
+def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, int]:
+    """Judge where the rule has ended; return also the products that took."""
+    verdict, products = _from_the_end(rule), 0
+    for i, estep in enumerate(esteps):
+        if verdict is Certificate.GIVEN and isinstance(estep, CovarianceFreeEStep):
+            lowest, spent = _spot_check(rule, i, estep)
+            products += spent
+            if lowest < LOWEST_RATIO:
+                verdict = Certificate.COHERENT
+    return verdict, products
+
+
+def _spot_check(rule: Propagation, i: int, estep: CovarianceFreeEStep) -> tuple[float, int]:
+    """Return how far the one number is above the exact cavities of a few coordinates."""
+    if rule.model.sparsifier is not None or rule.shares is None:
+        return 1.0, 0
+    probability = 1 - backend.to_numpy(rule.shares.spike)
+    likely = np.flatnonzero(probability > 0.5)
+    if len(likely) == 0:
+        return 1.0, 0
+    rng = np.random.default_rng(len(likely))
+    chosen = np.sort(rng.choice(likely, min(LOOKED_AT, len(likely)), replace=False))
+    return estep.spot_check(rule.precisions[i], rule.seen[i].precision, chosen)
+
+
+def _from_the_end(rule: Propagation) -> Certificate:
     look = rule.look
     if look.used > LARGEST_USED:
         return Certificate.USED_UP
@@ -55,7 +87,7 @@ def certify(rule: Propagation) -> Certificate:
     if look.departs > LARGEST_DEPARTURE:
         return Certificate.COHERENT
     slabs = float(np.sum(rule.shares.weights[1:])) if rule.shares is not None else 0.0
-    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.noise.n_data
+    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.n_data
     at_limit = rule.prior.most < 1 and slabs > AT_LIMIT * rule.prior.most
     if at_limit or (per_datum > DENSE and rule.typical < BARELY_SEEN):
         return Certificate.DENSE

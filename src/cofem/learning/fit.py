@@ -11,11 +11,17 @@ from cofem.backend.distributed import Group
 from cofem.inference.dispatch import make_esteps, starting_precision
 from cofem.inference.loop import Callback, Keeper, Outcome, run_em
 from cofem.inference.methods import CoFEM, Method
-from cofem.inference.model import Model
+from cofem.inference.model import Model, Tie
 from cofem.inference.stopping import Verdict
 from cofem.learning.certificate import Certificate
 from cofem.learning.marginals import Marginals
-from cofem.learning.priors import End, learn_mixture, noise_units, pruned_noise
+from cofem.learning.priors import (
+    End,
+    learn_mixture,
+    noise_units,
+    pruned_noise,
+    with_own_noise,
+)
 from cofem.learning.propagation import Propagation
 
 PRIORS = ("auto", "mixture", "ard")
@@ -58,27 +64,41 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     given : bool
     settings : Settings
     """
-    at_unit = noise_units(model, given)
-
     def make(m: Model) -> list:
         return make_esteps(m, settings.method, settings.seed, settings.group)
 
-    ends = learn_mixture(
-        at_unit, make, given=given, max_iter=settings.max_iter, tol=settings.tol,
-        callback=settings.callback, keeper=settings.keeper,
-    )  # fmt: skip
-    spent = int(ends[-1].found.history["products"][-1])
+    ends = _ends(model, make, given, settings)
+    spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
     if believed or prior == "mixture":
         fits = [_reported(e, make, bool(believed)) for e in believed or ends]
         best = max(fits, key=_evidence)
         extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
-        own = ends[0].found.history["products"][-1]
         history = best.outcome.found.history
-        history["products"][-1] += spent - own + extra if len(ends) > 1 else 0
+        history["products"][-1] = max(history["products"][-1], spent) + extra
         return best
     credible = [e for e in ends if e.credible_noise]
     return _instead(model, (credible or ends)[0], given, make, settings, spent)
+
+
+def _ends(
+    model: Model, make: Callable[[Model], list], given: bool, settings: Settings
+) -> list[End]:
+    """Return the ends of all starts; of joint tasks, each with noise of its own."""
+    ends = learn_mixture(
+        noise_units(model, given), make, given=given, max_iter=settings.max_iter,
+        tol=settings.tol, callback=settings.callback, keeper=settings.keeper,
+    )  # fmt: skip
+    if len(model.tasks) == 1 or given:
+        return ends
+    spent = int(ends[-1].found.history["products"][-1])
+    return [
+        with_own_noise(
+            end, make, max_iter=settings.max_iter, tol=settings.tol,
+            callback=settings.callback, spent=spent,
+        )
+        for end in ends
+    ]  # fmt: skip
 
 
 def _evidence(learned: Learned) -> float:
@@ -124,7 +144,7 @@ def _reported(end: End, make: Callable[[Model], list], believed: bool) -> Learne
 def marginals_of(model: Model, rule: Propagation) -> Marginals:
     """Return the marginals in the order of the tasks."""
     assert rule.shares is not None
-    used = rule.prior.in_use(rule.ratio, rule.typical) & (rule.prior.weights > 0)
+    used = rule.prior.in_use(rule.visible) & (rule.prior.weights > 0)
     weights = rule.prior.weights[used]
     moments = [rule.moments_of(i) for i in range(len(rule.seen))]
 
@@ -137,15 +157,52 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
 
     return Marginals(
         value=rows([s.value for s in rule.seen]),
-        precision=rows([s.precision * rule.ratio for s in rule.seen]),
-        unit=rows([s.unit * rule.ratio for s in rule.seen]),
-        scales=rule.prior.scales[used] * rule.ratio,
+        precision=rows([s.precision for s in rule.seen]),
+        unit=rows([s.unit for s in rule.seen]),
+        scales=rule.prior.scales[used],
         weights=weights / weights.sum(),
         tie=model.tie,
+        nonnegative=model.nonnegative,
         mean=rows([m for m, _ in moments]),
         variance=rows([v for _, v in moments]),
         probability=rows([1 - rule.shares.spike] * len(rule.seen)),
     )
+
+
+def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
+    """Return the model with the noise precision that the learned prior finds, and the products.
+
+    For the models and methods that the prior itself is not made for: a coupling is left out,
+    and a method that takes no sites is stood in for by CoFEM.
+    """
+    method = settings.method if _takes_sites(settings.method) else CoFEM()
+    plain = replace(model, tie=Tie(model.tie.labels))
+
+    def make(m: Model) -> list:
+        return make_esteps(m, method, settings.seed, settings.group)
+
+    ends = _ends(plain, make, False, settings)
+    spent = max(int(end.found.history["products"][-1]) for end in ends)
+    believed = [e for e in ends if e.certificate is Certificate.GIVEN]
+    if len(believed) > 1:
+        fits = [_reported(e, make, True) for e in believed]
+        spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
+        best = max(fits, key=_evidence)
+        return model.with_noise([t.noise_precision for t in best.model.tasks]), spent
+    credible = believed or [e for e in ends if e.credible_noise]
+    if credible:
+        return model.with_noise(credible[0].rule.noise_precisions), spent
+    return _with_pruned_noise(model, make, settings, spent)
+
+
+def _with_pruned_noise(
+    model: Model, make: Callable[[Model], list], settings: Settings, spent: int
+) -> tuple[Model, int]:
+    at_unit = noise_units(model, False)
+    alpha = starting_precision(model, settings.method)
+    ratio, products = pruned_noise(at_unit, make, alpha, settings.tol, settings.callback)
+    found = [t.noise_precision * ratio for t in at_unit.tasks]
+    return model.with_noise(found), spent + products
 
 
 def _instead(
@@ -157,11 +214,7 @@ def _instead(
         if end.credible_noise:
             model = model.with_noise(end.rule.noise_precisions)
         else:
-            at_unit = noise_units(model, False)
-            alpha = starting_precision(model, settings.method)
-            ratio, products = pruned_noise(at_unit, make, alpha, settings.tol, settings.callback)
-            spent += products
-            model = model.with_noise([t.noise_precision * ratio for t in at_unit.tasks])
+            model, spent = _with_pruned_noise(model, make, settings, spent)
     outcome = run_em(
         model, make(model), starting_precision(model, settings.method),
         max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
@@ -186,16 +239,21 @@ def choose_prior(prior: object, method: Method, model: Model) -> str:
     return "ard" if conflict else str(prior)
 
 
+def _takes_sites(method: Method) -> bool:
+    """Whether the method's E-steps are made for the learned prior."""
+    if isinstance(method, CoFEM):
+        return method.scaled_probes and not method.joint_tolerance
+    return method.name in LEARNS
+
+
 def _conflict(method: Method, model: Model) -> str:
     """Name what the learned prior is not made for."""
     if method.name not in LEARNS:
         return f'method "{method.name}"'
-    if isinstance(method, CoFEM) and (method.joint_tolerance or not method.scaled_probes):
+    if not _takes_sites(method):
         return "the paper's setting of CoFEM"
     if method.initial_precision is not None:
         return "initial_precision"
-    if model.nonnegative:
-        return "nonnegative=True"
     if model.sparsifier is not None:
         return "a sparsifier"
     return "a coupling" if model.tie.coupling is not None else ""

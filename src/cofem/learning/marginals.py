@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from cofem import backend
 from cofem.backend import Array
@@ -40,6 +40,8 @@ class Marginals:
         Of the components in use; the first is the spike.
     tie : Tie
         Groups that share their scale; tasks always do.
+    nonnegative : bool
+        The normals are cut off at zero.
     mean, variance, probability : array
         Of the coordinates, and P(z_j ≠ 0).
     """
@@ -50,6 +52,7 @@ class Marginals:
     scales: np.ndarray
     weights: np.ndarray
     tie: Tie
+    nonnegative: bool
     mean: Array
     variance: Array
     probability: Array
@@ -74,8 +77,11 @@ class Marginals:
         logs = []
         for scale, weight in zip(self.scales, self.weights, strict=True):
             rho = float(scale) * over
-            terms = xp.sum(power * (rho / (1 + rho)) - xp.log1p(rho), axis=0)
-            logs.append(half * self.tie.sums(terms) + math.log(weight))
+            g = rho / (1 + rho)
+            terms = half * xp.sum(power * g - xp.log1p(rho), axis=0)
+            if self.nonnegative and scale > 0:
+                terms = terms + xp.sum(_log_twice_above(value * xp.sqrt(g * precision)), axis=0)
+            logs.append(self.tie.sums(terms) + math.log(weight))
         stacked = xp.stack(logs)
         parts = xp.exp(stacked - xp.max(stacked, axis=0))
         return parts / xp.sum(parts, axis=0)
@@ -100,7 +106,8 @@ class Marginals:
             rho = self.scales[1:, None] * precision / unit
             g = rho / (1 + rho)
             parts = list(zip(shares[1:], g * value, np.sqrt(g / precision), strict=True))
-            found[rows, columns] = _quantile(parts, shares[0], p)
+            quantile = _cut_quantile if self.nonnegative else _quantile
+            found[rows, columns] = quantile(parts, shares[0], p)
         result = found.reshape(self.mean.shape).astype(backend.to_numpy(self.mean).dtype)
         return backend.from_numpy(result, self.mean)
 
@@ -127,8 +134,44 @@ class Marginals:
             inside = (uniform >= below) & (uniform < below + shares[k, :])
             kept = xp.where(inside, rho / (1 + rho), kept)
             below = below + shares[k, :]
-        drawn = kept * self.value + xp.sqrt(kept / self.precision) * deviations
+        mean, std = kept * self.value, xp.sqrt(kept / self.precision)
+        drawn = mean + std * deviations
+        if self.nonnegative:
+            drawn = backend.from_numpy(
+                _cut_draw(*(backend.to_numpy(x) for x in (mean, std, deviations))), deviations
+            )
         return xp.astype(drawn, deviations.dtype, copy=False)
+
+
+def _log_twice_above(t: Array) -> Array:
+    """Return log 2Φ(t)."""
+    return backend.from_numpy(np.log(2.0) + log_ndtr(backend.to_numpy(t)), t)
+
+
+def _cut_draw(mean: np.ndarray, std: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Turn normal deviations into draws of N(mean, std²) cut off at zero, place for place."""
+    safe = np.where(std > 0, std, 1.0)
+    t = mean / safe
+    # P(z > x) = Φ(t − x/σ)/Φ(t), inverted in logarithms so that it holds far out.
+    upper = ndtri_exp(log_ndtr(-deviation) + log_ndtr(t))
+    return np.where(std > 0, np.maximum(mean - safe * upper, 0.0), 0.0)
+
+
+def _cut_quantile(
+    parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]], spike: np.ndarray, p: float
+) -> np.ndarray:
+    high = np.max([np.maximum(mean, 0) + REACH * std for _, mean, std in parts], axis=0)
+    low = np.zeros_like(high)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        above = sum(
+            share * np.exp(
+                np.minimum(log_ndtr((mean - middle) / std) - log_ndtr(mean / std), 0.0)
+            )
+            for share, mean, std in parts
+        )
+        low, high = np.where(above > 1 - p, middle, low), np.where(above > 1 - p, high, middle)
+    return np.where(spike >= p, 0.0, (low + high) / 2)
 
 
 def _quantile(

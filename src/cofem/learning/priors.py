@@ -18,7 +18,13 @@ from cofem.inference.ard import Ard
 from cofem.inference.loop import Callback, Keeper, LoopResult, iterate
 from cofem.inference.model import Model
 from cofem.inference.moments import EStep
-from cofem.inference.noise_rule import LearnedNoise, squared_rows
+from cofem.inference.noise_rule import (
+    LARGEST_SHARE,
+    LEAST_RESIDUAL,
+    PENALTY,
+    LearnedNoise,
+    squared_rows,
+)
 from cofem.inference.stopping import Verdict
 from cofem.learning.certificate import Certificate, certify
 from cofem.learning.propagation import Propagation
@@ -27,6 +33,8 @@ from cofem.learning.propagation import Propagation
 STARTS = (10.0, 0.0, 100.0)
 # An end that explains more than this (power over noise) needs no other start.
 EXPLAINED = 30.0
+# Tasks whose noise precisions differ by less than this share one.
+UNLIKE = 2.0
 # E-steps to find the noise by pruning, where the learned prior could not.
 PRUNED_ITERATIONS = 100
 
@@ -56,6 +64,21 @@ def noise_units(model: Model, given: bool) -> Model:
     energy = math.fsum(float(squared_rows(t.y)) for t in model.tasks)
     unit = n / energy if energy > 0 else 1.0
     return model.with_noise([unit] * len(model.tasks))
+
+
+def own_noise(end: End) -> list[float] | None:
+    """Return the noise precision of every task by itself, or None where they are alike."""
+    model = end.rule.model
+    found: list[float] = [1.0] * len(model.tasks)
+    for family, m in zip(model.families, end.found.moments, strict=True):
+        left = squared_rows(family.y - family.operator.forward(m.mean))
+        used = m.freedom / len(family.members)
+        for row, member in enumerate(family.members):
+            n = model.tasks[member].operator.shape[0]
+            unused = max(n - used - PENALTY * math.sqrt(n), (1 - LARGEST_SHARE) * n)
+            power = float(squared_rows(family.y[row : row + 1, ...])[0])
+            found[member] = unused / max(float(left[row]), LEAST_RESIDUAL * power or 1.0)
+    return found if max(found) > UNLIKE * min(found) else None
 
 
 def learn_mixture(
@@ -93,24 +116,47 @@ def learn_mixture(
         )  # fmt: skip
         spent = int(found.history["products"][-1])
         if found.verdict is not Verdict.HOPELESS:
-            ends.append(End(rule, found, certify(rule)))
+            ends.append(_ended(rule, found, esteps))
+            spent = int(found.history["products"][-1])
         if tol == 0 or _enough(ends[0], given):
             break
     return ends
 
 
+def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
+    certificate, checked = certify(rule, esteps)
+    found.history["products"][-1] += checked
+    return End(rule, found, certificate)
+
+
+def with_own_noise(
+    end: End, make: EStepMaker, *, max_iter: int, tol: float, callback: Callback | None, spent: int
+) -> End:
+    """Go on from an end of joint tasks, each with noise of its own, where they are unlike."""
+    own = own_noise(end)
+    if own is None:
+        return end
+    model = end.rule.model.with_noise(own)
+    esteps, rule = make(model), end.rule.with_noise_of_each(model)
+    found = iterate(
+        model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
+    )
+    return _ended(rule, found, esteps)
+
+
 def _enough(end: End, given: bool) -> bool:
     if end.certificate is not Certificate.GIVEN:
         return False
-    noise = end.rule.noise
-    return given or noise.ratio * noise.energy / noise.n_data > EXPLAINED
+    return given or all(
+        noise.ratio * noise.energy / noise.n_data > EXPLAINED for noise in end.rule.noises
+    )
 
 
 def pruned_noise(
     model: Model, make: EStepMaker, alpha: Array, tol: float, callback: Callback | None = None
 ) -> tuple[float, int]:
     """Return the noise precision over the model's by pruning, and the products that took."""
-    noise = LearnedNoise(model, 0.0)
+    noise = LearnedNoise(model.families, 0.0)
     rule = Ard(model, alpha * noise.ratio, max(tol, 1e-4), pruning=True, noise=noise)
     found = iterate(
         model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=max(tol, 1e-4),

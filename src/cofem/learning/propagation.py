@@ -97,16 +97,26 @@ class Propagation:
         like = model.like
         xp = backend.namespace(like)
         half = 1.0 if backend.is_complex(like) else 0.5
-        self.noise = LearnedNoise(model, start_snr)
-        if given:
-            self.noise.ratio = min(self.noise.ratio, 1.0)
-        n, n_data = model.n_precisions * len(model.tasks), self.noise.n_data
-        energy = self.noise.energy or float(n_data)
-        self.prior = MixturePrior.beginning(energy, n_data, n, model.tie, half)
-        self.units = [_unit(family, model, like) for family in model.families]
+        self.noises = [LearnedNoise([family], start_snr) for family in model.families]
+        self.n_data = sum(noise.n_data for noise in self.noises)
+        for noise in self.noises:
+            noise.ratio = min(noise.ratio, 1.0) if given else noise.ratio
+        # What the prior's scales are measured in, for all families.
+        self._base = model.families[0].noise_precision
+        n = model.n_precisions * len(model.tasks)
+        power = sum(
+            noise.energy * self._base / f.noise_precision
+            for noise, f in zip(self.noises, model.families, strict=True)
+        )
+        power = power or float(self.n_data)
+        self.prior = MixturePrior.beginning(
+            power, self.n_data, n, model.tie, half, model.nonnegative
+        )
+        self.units = [self._base * _unit(family, model, like) for family in model.families]
         # A ridge under which the data's power is the prior's.
-        level = n / (energy * self.noise.ratio)
-        self.precisions = [level * unit for unit in self.units]
+        self.precisions = [
+            n / (power * ratio) * unit for ratio, unit in zip(self.ratios, self.units, strict=True)
+        ]
         self.pulls = [
             xp.zeros(
                 (len(f.members), model.n_precisions), dtype=like.dtype,
@@ -124,19 +134,23 @@ class Propagation:
     # -- what the loop asks ------------------------------------------------------
 
     @property
-    def ratio(self) -> float:
-        """The noise precision over that of the model."""
-        return self.noise.ratio
+    def ratios(self) -> list[float]:
+        """The noise precision of every family over that of its E-step."""
+        return [noise.ratio for noise in self.noises]
 
     @property
     def alpha(self) -> Array:
         """The precisions of the sites of the first family, at the true noise precision."""
-        return self.precisions[0] * self.ratio
+        return self.precisions[0] * self.noises[0].ratio
 
     @property
     def noise_precisions(self) -> list[float]:
         """β of every task."""
-        return [t.noise_precision * self.ratio for t in self.model.tasks]
+        found = [0.0] * len(self.model.tasks)
+        for noise, family in zip(self.noises, self.model.families, strict=True):
+            for member in family.members:
+                found[member] = noise.ratio * family.noise_precision
+        return found
 
     def sites(self) -> list[tuple[Array, Array | None]]:
         """Return precision and pull of every family, at the model's noise precision."""
@@ -151,14 +165,16 @@ class Propagation:
             self._seen(*parts)
             for parts in zip(moments, self.precisions, self.pulls, self.units, strict=True)
         ]
-        typical = _typical(self.seen)
-        self.shares = self.prior.given(self.seen, self.ratio, typical)
+        visible = self.visible
+        self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
-        look.log_move = self._log_move(self.noise.wanted(moments))
-        look.used = self.noise.used
+        for noise, m in zip(self.noises, moments, strict=True):
+            noise.log_move = self._log_move(noise, noise.wanted([m]))
+        look.log_move = max((noise.log_move for noise in self.noises), key=abs)
+        look.used = sum(noise.used * noise.n_data for noise in self.noises) / self.n_data
         if self.iteration >= FIRST_LEARNED:
-            self.prior = self.prior.learned(self.shares, self.ratio, typical)
-            self.shares = self.prior.given(self.seen, self.ratio, typical)
+            self.prior = self.prior.learned(self.shares, visible)
+            self.shares = self.prior.given(self.seen, self.ratios, visible)
         self._compare(look, moments)
         self.look = look
         return self._verdict(look)
@@ -167,13 +183,14 @@ class Propagation:
         """Move the sites and the noise precision on."""
         damping = DAMPING if self.iteration < LATE else LATE_DAMPING
         for i, seen in enumerate(self.seen):
-            wanted, pull = _sites(seen, self._kept(i), self._spread_power(i))
+            wanted, pull = _sites(seen, *self.moments_of(i), self.noises[i].ratio)
             xp = backend.namespace(wanted)
             mixed = (1 - damping) * xp.log(self.precisions[i]) + damping * xp.log(wanted)
             self.precisions[i] = xp.exp(mixed)
             self.pulls[i] = (1 - damping) * self.pulls[i] + damping * pull
         if self.iteration >= FIRST_LEARNED:
-            self.noise.ratio *= math.exp(self.look.log_move)
+            for noise in self.noises:
+                noise.ratio *= math.exp(noise.log_move)
 
     def facts(self) -> dict[str, Any]:
         """Return what the sentences of a verdict may name."""
@@ -187,27 +204,50 @@ class Propagation:
 
     def moments_of(self, i: int) -> tuple[Array, Array]:
         """Return mean (L, M) and variance (L, M) of the coordinates of a family."""
-        seen, kept = self.seen[i], self._kept(i)
         assert self.shares is not None
-        size = self.ratio * seen.precision * backend.abs_squared(seen.value)
-        variance = (1 - kept + size * self.shares.spread[i]) / (self.ratio * seen.precision)
-        return seen.value * (1 - kept), variance
+        return self.shares.mean[i], self.shares.variance[i]
 
     @property
     def typical(self) -> float:
         """How precisely a coordinate is seen, beside what its column alone would give."""
-        return _typical(self.seen)
+        return max(map(_typical, self.seen))
 
     def at(self, model: Model) -> Propagation:
         """Return the same rule with the noise precision it has found as the model's own."""
         other = copy.copy(self)
-        ratio = self.ratio
-        other.model, other.given, other.noise = model, True, LearnedNoise(model, 0.0)
-        other.noise.ratio = 1.0
-        other.prior = replace(self.prior, scales=self.prior.scales * ratio)
-        other.units = [ratio * unit for unit in self.units]
-        other.precisions = [ratio * precision for precision in self.precisions]
-        other.pulls = [ratio * pull for pull in self.pulls]
+        own = [noise.ratio for noise in self.noises]
+        other.model, other.given = model, True
+        other.noises = [LearnedNoise([family], 0.0) for family in model.families]
+        for noise in other.noises:
+            noise.ratio = 1.0
+        other._base = model.families[0].noise_precision
+        scale = other._base / self._base
+        other.prior = replace(self.prior, scales=self.prior.scales * scale)
+        other.units = [scale * unit for unit in self.units]
+        other.precisions = [r * a for r, a in zip(own, self.precisions, strict=True)]
+        other.pulls = [r * b for r, b in zip(own, self.pulls, strict=True)]
+        return other
+
+    def with_noise_of_each(self, model: Model) -> Propagation:
+        """Return a rule that goes on from here with the noise of every task by itself.
+
+        ``model`` has the same tasks under other noise precisions, and families of its own.
+        """
+        other = Propagation(model, 0.0, False, self._tol)
+        for noise in other.noises:
+            noise.ratio = 1.0
+        scale = other._base / self._base
+        other.prior = replace(self.prior, scales=self.prior.scales * scale)
+        own = [noise.ratio for noise in self.noises]
+        precisions, pulls = [None] * len(model.tasks), [None] * len(model.tasks)
+        for ratio, family, a, b in zip(
+            own, self.model.families, self.precisions, self.pulls, strict=True
+        ):
+            for row, member in enumerate(family.members):
+                precisions[member], pulls[member] = ratio * a, ratio * b[row, ...]
+        xp = backend.namespace(self.pulls[0])
+        other.precisions = [precisions[f.members[0]] for f in model.families]
+        other.pulls = [xp.stack([pulls[i] for i in f.members]) for f in model.families]
         return other
 
     def see(self, moments: Sequence[Moments]) -> None:
@@ -216,7 +256,7 @@ class Propagation:
             self._seen(*parts)
             for parts in zip(moments, self.precisions, self.pulls, self.units, strict=True)
         ]
-        self.shares = self.prior.given(self.seen, self.ratio, self.typical)
+        self.shares = self.prior.given(self.seen, self.ratios, self.visible)
 
     def log_evidence(self, moments: Sequence[Moments], gaussian: float) -> float:
         """Return the log evidence under the mixture, as expectation propagation has it.
@@ -255,8 +295,9 @@ class Propagation:
         kept = {
             "weights": self.prior.weights,
             "counts": np.asarray([self.iteration, self._quiet, self._nearly]),
-            **self.noise.state(),
         }
+        for i, noise in enumerate(self.noises):
+            kept.update(noise.state(f"noise_{i}"))
         for i, (precision, pull) in enumerate(zip(self.precisions, self.pulls, strict=True)):
             kept[f"precision_{i}"] = backend.to_numpy(precision)
             kept[f"pull_{i}"] = backend.to_numpy(pull)
@@ -264,7 +305,8 @@ class Propagation:
 
     def restore(self, kept: dict[str, np.ndarray]) -> None:
         """Go on from there."""
-        self.noise.restore(kept)
+        for i, noise in enumerate(self.noises):
+            noise.restore(kept, f"noise_{i}")
         self.prior = replace(self.prior, weights=kept["weights"])
         self.iteration, self._quiet, self._nearly = (int(n) for n in kept["counts"])
         for i in range(len(self.precisions)):
@@ -283,23 +325,16 @@ class Propagation:
         value = mean + (precision * mean - pull) / cavity
         return Seen(value, cavity, unit)
 
-    def _kept(self, i: int) -> Array:
-        assert self.shares is not None
-        return self.shares.shrinkage[i]
-
-    def _spread_power(self, i: int) -> Array:
-        """Return the mean of |v|² c Var g over the tasks of a family."""
-        assert self.shares is not None
-        seen = self.seen[i]
-        xp = backend.namespace(seen.precision)
-        power = xp.mean(backend.abs_squared(seen.value), axis=0)
-        return self.ratio * seen.precision * power * self.shares.spread[i]
-
-    def _log_move(self, wanted: float) -> float:
+    def _log_move(self, noise: LearnedNoise, wanted: float) -> float:
         """Return how far log β moves: as wanted, and always up to a value that was given."""
         if self.given:
-            return min(max(wanted, LEAST_CLIMB), -math.log(self.ratio))
+            return min(max(wanted, LEAST_CLIMB), -math.log(noise.ratio))
         return wanted
+
+    @property
+    def visible(self) -> float:
+        """Return the inverse of the smallest variance that stands out of the noise."""
+        return max(r * t for r, t in zip(self.ratios, map(_typical, self.seen), strict=True))
 
     def _verdict(self, look: Look) -> Verdict | None:
         resting = abs(look.log_move) <= LOG_MOVE_PER_TOL * self._tol
@@ -323,8 +358,8 @@ class Propagation:
             # Beside the error bar of a coordinate at zero, which may be tiny, a share of what
             # the data alone say of it counts too.
             error = xp.minimum(error, backend.abs_squared(mean - m.sparse_mean) * (
-                1e4 * self.ratio * seen.precision))
-            wanted = _weight(self._kept(i), self._spread_power(i))
+                1e4 * self.noises[i].ratio * seen.precision))
+            wanted = _weight(seen, variance, self.noises[i].ratio)
             parts = xp.stack([
                 xp.sum(xp.astype(error > APART**2, seen.precision.dtype)),
                 xp.sum(error),
@@ -334,40 +369,37 @@ class Propagation:
             apart, total, clipped = apart + parts[0], total + parts[1], clipped + parts[2]
             n += int(np.prod(error.shape))
         look.apart, look.clipped = float(apart / n), float(clipped / n)
-        look.distance = math.sqrt(float(total) / max(look.used * self.noise.n_data, 1.0))
+        look.distance = math.sqrt(float(total) / max(look.used * self.n_data, 1.0))
 
 
-def _weight(kept: Array, spread: Array) -> Array:
-    """Return the site's precision over the cavity's: 1/(E g + |v|²c Var g) − 1."""
-    return (kept - spread) / (1 - kept + spread)
+def _weight(seen: Seen, variance: Array, ratio: float) -> Array:
+    """Return the site's precision over the cavity's, 1/(c Var) − 1, of the mean over the tasks."""
+    xp = backend.namespace(variance)
+    return 1 / (ratio * seen.precision * xp.mean(variance, axis=0)) - 1
 
 
-def _sites(seen: Seen, kept: Array, spread: Array) -> tuple[Array, Array]:
+def _sites(seen: Seen, mean: Array, variance: Array, ratio: float) -> tuple[Array, Array]:
     """Return the sites under which the coordinates have the mixture's moments."""
-    xp = backend.namespace(kept)
-    weight = xp.clip(_weight(kept, spread), min=WEAKEST, max=STRONGEST)
-    # mean (c + a) − v c, with mean = v (1 − kept)
-    pull = seen.value * (seen.precision * ((1 - kept) * weight - kept))
+    xp = backend.namespace(mean)
+    weight = xp.clip(_weight(seen, variance, ratio), min=WEAKEST, max=STRONGEST)
+    # mean (c + a) − v c
+    pull = seen.precision * ((mean - seen.value) + mean * weight)
     return seen.precision * weight, pull
 
 
-def _typical(seen: Sequence[Seen]) -> float:
-    """Return the geometric mean of c/θ."""
-    logs = []
-    for s in seen:
-        xp = backend.namespace(s.precision)
-        logs.append(float(xp.mean(xp.log(s.precision / s.unit))))
-    return math.exp(math.fsum(logs) / len(logs))
+def _typical(seen: Seen) -> float:
+    """Return the geometric mean of c/θ, over the noise precision."""
+    xp = backend.namespace(seen.precision)
+    return math.exp(float(xp.mean(xp.log(seen.precision / seen.unit))))
 
 
 def _unit(family: Family, model: Model, like: Array) -> Array:
-    """Return θ times the noise precision: of squared columns, or one for all rows of R."""
+    """Return θ: squared columns, or one number for all rows of R."""
     xp = backend.namespace(like)
     norms = family.operator.column_norms_squared(like)
     if model.sparsifier is not None:
         return xp.ones(
             (model.n_precisions,), dtype=norms.dtype, device=backend.device_of(norms)
-        ) * (family.noise_precision * xp.mean(norms))
+        ) * xp.mean(norms)
     largest = xp.max(norms)
-    seen = xp.where(largest > 0, xp.maximum(norms, UNSEEN * largest), xp.ones_like(norms))
-    return family.noise_precision * seen
+    return xp.where(largest > 0, xp.maximum(norms, UNSEEN * largest), xp.ones_like(norms))
