@@ -112,7 +112,9 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         options=_options(path, about["method"], about["options"]),
         nonnegative=about["nonnegative"],
         prior="mixture" if learned else "ard",
-        marginals=storage_marginals.unpacked(arrays) if learned else None,
+        marginals=(
+            storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
+        ),
         pull=arrays[storage_marginals.PULL] if learned else None,
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
         sparsifier=image,
@@ -190,8 +192,8 @@ def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
         return f"prior is {prior!r}"
     if prior == "ard":
         return ""
-    if about["nonnegative"] or about.get("sparsified", False):
-        return "the learned prior does not go with z ≥ 0 or a sparsifier"
+    if about.get("sparsified", False):
+        return "the learned prior does not go with a sparsifier"
     return storage_marginals.first_fault(arrays, arrays["gaussian_mean"])
 
 

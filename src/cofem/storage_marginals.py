@@ -39,12 +39,13 @@ def packed(post: Posterior) -> dict[str, np.ndarray]:
     return arrays
 
 
-def unpacked(arrays: dict[str, Any]) -> Marginals:
+def unpacked(arrays: dict[str, Any], nonnegative: bool) -> Marginals:
     """Return the marginals again, from arrays in which :func:`first_fault` found no fault."""
     names = {**_OF_COORDINATES, **_OF_COMPONENTS}
     return Marginals(
         **{attribute: arrays[name] for name, attribute in names.items()},
         tie=Tie(arrays.get(LABELS)),
+        nonnegative=nonnegative,
     )
 
 

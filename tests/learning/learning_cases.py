@@ -17,10 +17,10 @@ from cofem.operators import Dense
 class KnownPrior(MixturePrior):
     """Weights that are not learned, of components that are all in use."""
 
-    def in_use(self, ratio, typical):
+    def in_use(self, visible):
         return np.ones(len(self.scales), dtype=bool)
 
-    def learned(self, shares, ratio, typical):
+    def learned(self, shares, visible):
         return self
 
 

@@ -144,7 +144,6 @@ def test_what_is_not_certified_says_why():
         ({"method": "sequential"}, 'method "sequential"'),
         ({"method": cofem.CoFEM.paper()}, "the paper's setting of CoFEM"),
         ({"method": cofem.EM(initial_precision=2.0)}, "initial_precision"),
-        ({"nonnegative": True}, "nonnegative=True"),
         ({"sparsifier": np.eye(30)}, "a sparsifier"),
         ({"coupling": np.eye(30)}, "a coupling"),
     ],

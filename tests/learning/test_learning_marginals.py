@@ -22,7 +22,7 @@ def some_marginals(seed=0, size=60, tasks=None, groups=None):
     precision, unit = random.uniform(0.5, 4, shape), random.uniform(0.5, 2, shape)
     made = Marginals(
         value, precision, unit, np.array([0.0, 1.0, 9.0]), np.array([0.7, 0.2, 0.1]),
-        Tie(groups), value, 1 / precision, np.zeros(shape),
+        Tie(groups), False, value, 1 / precision, np.zeros(shape),
     )  # fmt: skip
     inside = np.broadcast_to(1 - made.shares()[0], shape).copy()
     return Marginals(**{**vars(made), "probability": inside})

@@ -36,6 +36,7 @@ CASES = {
     "joint tasks": {"y": np.stack([PROBLEM.y, -PROBLEM.y, PROBLEM.y])},
     "groups": {"groups": np.arange(96) // 3 * 7},
     "noise given": {"noise_precision": PROBLEM.noise_precision},
+    "z ≥ 0": {"nonnegative": True},
 }
 
 
@@ -50,6 +51,8 @@ def test_round_trip(tmp_path, name):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(post.sample(5, seed=1), again.sample(5, seed=1))
     rows = np.eye(96)[:4]
+    if post.nonnegative:  # how its coordinates vary together is not known
+        return
     for a, b in zip(post.predict(rows), again.predict(rows), strict=True):
         np.testing.assert_array_equal(a, b)
     # What was loaded can be saved again.
@@ -117,7 +120,6 @@ def test_a_file_of_before_has_one_precision_per_coordinate(tmp_path):
 CRAFTED = {
     "another prior": {"about": {"prior": "horseshoe"}},
     "a prior that is a list": {"about": {"prior": ["mixture"]}},
-    "z ≥ 0": {"about": {"nonnegative": True}},
     "a sparsifier": {"about": {"sparsified": True}},
     "no values": {"drop": ("seen_value",)},
     "no pull": {"drop": ("pull",)},

@@ -4,13 +4,16 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from learning_cases import drawn
 
 import cofem
 
-fixed = settings(derandomize=True, deadline=None, max_examples=3, database=None)
+# A failing example is not made smaller: that would take minutes.
+fixed = settings(
+    derandomize=True, deadline=None, max_examples=3, database=None, phases=[Phase.generate]
+)
 METHODS = ("em", "woodbury", "cofem")
 # Coordinates are the same to what the solver leaves: CG may stop a step earlier or later.
 CLOSE = {"em": 1e-6, "woodbury": 1e-6, "cofem": 2e-3}
