@@ -138,7 +138,8 @@ def test_products_are_the_products(prior):
     y = phi @ np.eye(50)[3]
     totals = []
     post = cofem.fit(op, y, noise_precision=1e4, method="cofem", max_iter=5, tol=0.0,
-                     prior=prior, callback=lambda state: totals.append(sum(multiplied)))  # fmt: skip
+                     prior=prior,
+                     callback=lambda state: totals.append(sum(multiplied)))  # fmt: skip
     # Between iterations every product is counted; the first has the set-up besides.
     counted_here = np.diff(post.history["products"][:-1])
     np.testing.assert_array_equal(counted_here, np.diff(totals[:-1]))

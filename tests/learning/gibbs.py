@@ -49,7 +49,7 @@ def gibbs(case, chains=40, sweeps=1000, burn_in=200, seed=0):
 
 @numba.njit
 def _run(gram, correlation, beta, log_weights, variances, start, sweeps, burn_in, seed):
-    np.random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (numba knows no other generators from a seed)
     chains, d = start.shape
     k = len(log_weights)
     first, second, inside = np.zeros((chains, d)), np.zeros((chains, d)), np.zeros((chains, d))
@@ -75,12 +75,13 @@ def _run(gram, correlation, beta, log_weights, variances, start, sweeps, burn_in
                         shares * (gains / precision + (gains * value) ** 2)
                     )
                     inside[chain, j] += 1 - shares[0]
-                u, chosen = np.random.random(), 0
+                u, chosen = np.random.random(), 0  # noqa: NPY002
                 while chosen < k - 1 and u >= shares[chosen]:
                     u -= shares[chosen]
                     chosen += 1
                 new = gains[chosen] * value
-                new += math.sqrt(gains[chosen] / precision) * np.random.normal()
+                step = np.random.normal()  # noqa: NPY002
+                new += math.sqrt(gains[chosen] / precision) * step
                 left -= gram[:, j] * (new - z[j])
                 z[j] = new
     return first / sweeps, second / sweeps, inside / sweeps, start

@@ -29,7 +29,7 @@ def integrals(value, noise, variance, cut=False):
         low, high = max(low, 0.0), max(high, reach)
     return np.array([
         (2 if cut else 1) * quad(
-            lambda z: z**power * normal(value - z, noise) * normal(z, variance),
+            lambda z, power=power: z**power * normal(value - z, noise) * normal(z, variance),
             low, high, epsabs=0, epsrel=1e-11, limit=200,
         )[0]
         for power in range(3)
