@@ -128,7 +128,7 @@ EVERY = libraries(*CONVERT)
 def test_answers_agree_and_come_in_the_callers_library(method, operator, library, dtype):
     case, reference = make(operator, library, dtype), make(operator, "numpy", dtype)
     before = np.array(backend.to_numpy(case.y))
-    ours, theirs = fit(reference, method), fit(case, method)
+    ours, theirs = (fit(c, method, prior="ard") for c in (reference, case))
     for name in ("mean", "variance", "std", "variance_error", "precision"):
         value = getattr(theirs, name)
         assert type(value) is type(case.y), name
@@ -149,6 +149,21 @@ def test_answers_agree_and_come_in_the_callers_library(method, operator, library
     assert simulate.nrmse(mean, truth) < 10
     assert theirs.method == method
     np.testing.assert_array_equal(backend.to_numpy(case.y), before)
+
+
+@pytest.mark.parametrize("library", OTHERS)
+@pytest.mark.parametrize("operator", ["dense", "fourier"])
+def test_the_learned_prior_agrees_too(operator, library):
+    case, reference = make(operator, library, "float64"), make(operator, "numpy", "float64")
+    ours, theirs = (fit(c, "em", prior="mixture", max_iter=40) for c in (reference, case))
+    for name in ("mean", "variance", "probability", "pull"):
+        value = getattr(theirs, name)
+        assert type(value) is type(case.y), name
+        expected = getattr(ours, name)
+        np.testing.assert_allclose(
+            backend.to_numpy(value), expected, rtol=0, atol=1e-6 * abs(expected).max()
+        )
+    assert theirs.log_evidence == pytest.approx(ours.log_evidence, rel=1e-7)
 
 
 @pytest.mark.parametrize("library", EVERY)

@@ -18,6 +18,11 @@ from cofem.operators import (
 )
 
 
+def ard(*data, **options):
+    """log p(y | α, β) is what sparse Bayesian learning reports."""
+    return cofem.fit(*data, prior="ard", **options)
+
+
 def dense_evidence(phi, y, alpha, beta):
     """log p(y | α, β) by a Cholesky factor of the data's covariance, N × N."""
     matrix = phi.to_dense(np.empty(0, complex if phi.is_complex else float))
@@ -53,7 +58,7 @@ def test_a_fit_reports_the_evidence_within_its_error():
     scores = []
     for seed in range(6):
         for phi, y, beta in problems(seed):
-            post = cofem.fit(phi, y, noise_precision=beta, method="cofem", max_iter=12, tol=0,
+            post = ard(phi, y, noise_precision=beta, method="cofem", max_iter=12, tol=0,
                              seed=seed)  # fmt: skip
             exact = dense_evidence(phi, y, post.precision, beta)
             scores.append((post.log_evidence - exact) / post.log_evidence_error)
@@ -68,7 +73,7 @@ def test_a_fit_reports_the_evidence_within_its_error():
 @pytest.mark.parametrize("method", ["em", "woodbury"])
 def test_exact_methods_report_it_exactly(method):
     for phi, y, beta in problems(1):
-        post = cofem.fit(phi, y, noise_precision=beta, method=method, max_iter=10, tol=0)
+        post = ard(phi, y, noise_precision=beta, method=method, max_iter=10, tol=0)
         exact = dense_evidence(phi, y, post.precision, beta)
         assert post.log_evidence == pytest.approx(exact, rel=1e-7)
         assert post.log_evidence_error == 0
@@ -77,7 +82,7 @@ def test_exact_methods_report_it_exactly(method):
 def test_the_evidence_of_tasks_is_their_sum():
     phi, y, beta = next(problems(2))
     rows = np.stack([y, 2 * y])
-    post = cofem.fit(
+    post = ard(
         phi, rows, noise_precision=[beta, beta / 2], method="cofem", max_iter=10, tol=0
     )
     exact = sum(
@@ -99,8 +104,8 @@ def test_it_finds_the_decay_time(seed):
     found = {}
     for tau, kernel in kernels.items():
         options = {"noise_precision": 400.0, "max_iter": 30, "tol": 0}
-        post = cofem.fit(Convolution(kernel, 200), y, method="cofem", **options)
-        exact = cofem.fit(Autoregressive((kernel[1],), 200), y, method="banded", **options)
+        post = ard(Convolution(kernel, 200), y, method="cofem", **options)
+        exact = ard(Autoregressive((kernel[1],), 200), y, method="banded", **options)
         assert abs(post.log_evidence - exact.log_evidence) < 8  # α learned by probes, too
         found[tau] = post.log_evidence, exact.log_evidence
     assert max(found, key=lambda tau: found[tau][0]) == 12.0
@@ -117,7 +122,7 @@ def test_it_finds_the_wavelet_family(true):
     found = {}
     for name in ("haar", "sym8"):
         phi = view @ Wavelet(128, name, level=3)
-        found[name] = cofem.fit(phi, y, noise_precision=100.0, max_iter=12, tol=0, method="cofem")
+        found[name] = ard(phi, y, noise_precision=100.0, max_iter=12, tol=0, method="cofem")
     other = found["haar" if true == "sym8" else "sym8"]
     margin = 3 * (found[true].log_evidence_error + other.log_evidence_error)
     assert found[true].log_evidence - other.log_evidence > margin
@@ -147,7 +152,7 @@ def test_counting_leverage_climbs_the_evidence_and_counting_rows_does_not(levera
         image = np.zeros((6, 6))
         image[1:4, 2:5] = 1.0
         y, trace = image.ravel() + 0.2 * random.normal(size=36), []
-        cofem.fit(
+        ard(
             Identity(36), y, noise_precision=25.0, sparsifier=R, max_iter=15, tol=0,
             method=cofem.EM(leverage=leverage),
             callback=lambda state, trace=trace: trace.append(np.array(state.precision)),

@@ -17,9 +17,14 @@ PROBLEMS = {
 }
 
 
+def ard(*data, **options):
+    """Sparse Bayesian learning, whose formulas are checked here."""
+    return cofem.fit(*data, prior="ard", **options)
+
+
 def fitted(problem, method, **options):
     options = {"max_iter": 50, "tol": 0.0} | options
-    return cofem.fit(
+    return ard(
         problem.phi, problem.y, noise_precision=problem.noise_precision, method=method, **options
     )
 
@@ -100,10 +105,10 @@ FACTORS = [1e-6, 1e-3, 0.5, 1e3, 1e6]
 @pytest.mark.parametrize("nonnegative", [False, True])
 def test_units_change_nothing_but_units(method, nonnegative):
     phi, y, beta, _ = small(2)
-    one = cofem.fit(phi, y, noise_precision=beta, method=method, nonnegative=nonnegative,
+    one = ard(phi, y, noise_precision=beta, method=method, nonnegative=nonnegative,
                     max_iter=30, tol=0.0)  # fmt: skip
     for c in FACTORS:
-        other = cofem.fit(phi, c * y, noise_precision=beta / c**2, method=method,
+        other = ard(phi, c * y, noise_precision=beta / c**2, method=method,
                           nonnegative=nonnegative, max_iter=30, tol=0.0)  # fmt: skip
         scale = abs(one.mean).max()
         # CoFEM's CG may stop a step earlier or later: to its own tolerance.
@@ -118,8 +123,8 @@ def test_units_change_nothing_but_units(method, nonnegative):
 @pytest.mark.parametrize("factor", [1e-4, 1e4])
 def test_units_of_the_dictionary_change_nothing_but_units(factor):
     phi, y, beta, _ = small(2)
-    one = cofem.fit(phi, y, noise_precision=beta, method="em", max_iter=30, tol=0.0)
-    other = cofem.fit(factor * phi, y, noise_precision=beta, method="em", max_iter=30, tol=0.0)
+    one = ard(phi, y, noise_precision=beta, method="em", max_iter=30, tol=0.0)
+    other = ard(factor * phi, y, noise_precision=beta, method="em", max_iter=30, tol=0.0)
     scale = abs(one.mean).max()
     np.testing.assert_allclose(other.mean * factor, one.mean, rtol=0, atol=1e-8 * scale)
 
@@ -149,10 +154,10 @@ def test_a_seed_decides_every_bit(monkeypatch):
 @pytest.mark.parametrize("method", EXACT)
 def test_tasks_with_the_same_data_are_one_task(method):
     phi, y, beta, _ = small(1)
-    single = cofem.fit(phi, y, noise_precision=beta, method=method, max_iter=25, tol=0.0)
-    joint = cofem.fit(phi, np.stack([y, y, y]), noise_precision=beta, method=method,
+    single = ard(phi, y, noise_precision=beta, method=method, max_iter=25, tol=0.0)
+    joint = ard(phi, np.stack([y, y, y]), noise_precision=beta, method=method,
                       max_iter=25, tol=0.0)  # fmt: skip
-    listed = cofem.fit([phi, phi, phi], [y, y, y], noise_precision=[beta] * 3, method=method,
+    listed = ard([phi, phi, phi], [y, y, y], noise_precision=[beta] * 3, method=method,
                        max_iter=25, tol=0.0)  # fmt: skip
     assert joint.mean.shape == joint.variance.shape == joint.std.shape == (3, 80)
     assert joint.precision.shape == (80,)
@@ -173,9 +178,9 @@ def test_tasks_that_share_a_support_help_each_other():
     phis = [random.normal(size=(n, 60)) / n**0.5 for n in (20, 25)]
     ys = [p @ x + 0.01 * random.normal(size=len(p)) for p, x in zip(phis, z, strict=True)]
     betas = [1e4, 5e3]
-    post = cofem.fit(phis, ys, noise_precision=betas, method="em", max_iter=12, tol=0.0)
-    alpha = np.full(60, cofem.fit(phis, ys, noise_precision=betas, method="em", max_iter=1,
-                                  tol=0.0).precision[0])  # fmt: skip
+    post = ard(phis, ys, noise_precision=betas, method="em", max_iter=12, tol=0.0)
+    start = ard(phis, ys, noise_precision=betas, method="em", max_iter=1, tol=0.0)
+    alpha = start.precision.copy()
     for _ in range(11):
         total = 0
         for phi, y, beta in zip(phis, ys, betas, strict=True):
@@ -190,7 +195,7 @@ def test_tasks_that_share_a_support_help_each_other():
 def test_groups_share_their_precision(method):
     phi, y, beta, _ = small(3)
     groups = np.arange(80) // 4
-    post = cofem.fit(phi, y, noise_precision=beta, method=method, groups=groups, max_iter=15,
+    post = ard(phi, y, noise_precision=beta, method=method, groups=groups, max_iter=15,
                      tol=0.0)  # fmt: skip
     precision = post.precision.reshape(20, 4)
     np.testing.assert_array_equal(precision, precision[:, :1] * np.ones(4))
@@ -200,8 +205,8 @@ def test_groups_share_their_precision(method):
 def test_groups_follow_the_formula():
     phi, y, beta, _ = small(3)
     labels = np.random.default_rng(0).integers(0, 10, 80) * 7  # neither sorted nor dense
-    post = cofem.fit(phi, y, noise_precision=beta, method="em", groups=labels, max_iter=8, tol=0.0)
-    start = cofem.fit(phi, y, noise_precision=beta, method="em", max_iter=1, tol=0.0)
+    post = ard(phi, y, noise_precision=beta, method="em", groups=labels, max_iter=8, tol=0.0)
+    start = ard(phi, y, noise_precision=beta, method="em", groups=labels, max_iter=1, tol=0.0)
     alpha = start.precision.copy()
     for _ in range(7):
         covariance = np.linalg.inv(beta * phi.T @ phi + np.diag(alpha))
@@ -220,9 +225,9 @@ def test_a_complex_problem_is_its_stacked_real_form(method):
     z = np.zeros(d, complex)
     z[[3, 11, 20]] = [2 + 1j, -1.5j, 1.0]
     y = phi @ z + (random.normal(size=n) + 1j * random.normal(size=n)) / (2 * beta) ** 0.5
-    ours = cofem.fit(phi, y, noise_precision=beta, method=method, max_iter=15, tol=0.0)
+    ours = ard(phi, y, noise_precision=beta, method=method, max_iter=15, tol=0.0)
     stacked = np.block([[phi.real, -phi.imag], [phi.imag, phi.real]])
-    real = cofem.fit(
+    real = ard(
         stacked, np.concatenate([y.real, y.imag]), noise_precision=2 * beta, method=method,
         groups=np.tile(np.arange(d), 2), max_iter=15, tol=0.0,
     )  # fmt: skip
@@ -243,7 +248,7 @@ def test_cofem_on_complex_data_is_exact_em(seed):
     n = op.shape[0]
     y = op.forward(z) + 0.01 * (random.normal(size=n) + 1j * random.normal(size=n)) / 2**0.5
     exact, ours = (
-        cofem.fit(op, y, noise_precision=1e4, method=m, max_iter=40, tol=0.0)
+        ard(op, y, noise_precision=1e4, method=m, max_iter=40, tol=0.0)
         for m in ("em", "cofem")
     )
     assert simulate.nrmse(exact.mean, z) < 3
@@ -273,9 +278,9 @@ def test_nonnegative_follows_the_formula():
     from scipy.stats import truncnorm
 
     phi, y, beta, _ = small(4)
-    post = cofem.fit(phi, y, noise_precision=beta, method="em", nonnegative=True, max_iter=6,
+    post = ard(phi, y, noise_precision=beta, method="em", nonnegative=True, max_iter=6,
                      tol=0.0)  # fmt: skip
-    start = cofem.fit(phi, y, noise_precision=beta, method="em", max_iter=1, tol=0.0)
+    start = ard(phi, y, noise_precision=beta, method="em", max_iter=1, tol=0.0)
     alpha = start.precision.copy()
     for iteration in range(6):
         covariance = np.linalg.inv(beta * phi.T @ phi + np.diag(alpha))
@@ -310,7 +315,7 @@ def test_zero_data_give_a_zero_posterior(method):
 def test_a_zero_column_keeps_its_prior(method):
     phi, y, beta, _ = small(0)
     phi[:, [7, 30]] = 0
-    post = cofem.fit(phi, y, noise_precision=beta, method=method, max_iter=10, tol=0.0)
+    post = ard(phi, y, noise_precision=beta, method=method, max_iter=10, tol=0.0)
     assert (post.mean[[7, 30]] == 0).all()
     np.testing.assert_allclose(
         post.variance[[7, 30]] * post.precision[[7, 30]], 1, rtol=1e-10
@@ -321,7 +326,7 @@ def test_a_zero_column_keeps_its_prior(method):
 
 @pytest.mark.parametrize("method", EVERY[:3], ids=str)
 def test_a_dictionary_of_zeros_learns_nothing(method):
-    post = cofem.fit(np.zeros((5, 8)), np.ones(5), noise_precision=10.0, method=method)
+    post = ard(np.zeros((5, 8)), np.ones(5), noise_precision=10.0, method=method)
     assert (post.mean == 0).all()
     np.testing.assert_allclose(post.variance * post.precision, 1, rtol=1e-10)
 
@@ -330,7 +335,7 @@ def test_a_dictionary_of_zeros_learns_nothing(method):
 def test_duplicate_columns_share_what_there_is(method):
     phi, y, beta, _ = small(0)
     twice = np.concatenate([phi, phi], axis=1)
-    post = cofem.fit(twice, y, noise_precision=beta, method=method, max_iter=40, tol=0.0)
+    post = ard(twice, y, noise_precision=beta, method=method, max_iter=40, tol=0.0)
     assert np.isfinite(post.variance).all()
     assert (post.variance > 0).all()
     residual = np.linalg.norm(twice @ post.mean - y) / np.linalg.norm(y)
@@ -341,7 +346,7 @@ def test_duplicate_columns_share_what_there_is(method):
 
 @pytest.mark.parametrize("method", EVERY[:3], ids=str)
 def test_one_unknown_and_one_row(method):
-    post = cofem.fit([[2.0]], [3.0], noise_precision=100.0, method=method, max_iter=200, tol=1e-8)
+    post = ard([[2.0]], [3.0], noise_precision=100.0, method=method, max_iter=200, tol=1e-8)
     # Fixed point of 1/α = μ² + Σ: α = 4/((y/2)²·4 − 1/β·…) solved by hand: 1/α = (y² − 1/β)/φ².
     assert 1 / post.precision[0] == pytest.approx((9 - 0.01) / 4, rel=1e-4)
 

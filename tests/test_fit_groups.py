@@ -18,7 +18,8 @@ def blocks(seed, n, size=6, count=20, active=3):
 
 
 def fit(phi, y, sigma=0.01, **options):
-    return cofem.fit(phi, y, **({"noise_precision": sigma**-2, "max_iter": 60, "tol": 0} | options))
+    options = {"noise_precision": sigma**-2, "max_iter": 60, "tol": 0, "prior": "ard"} | options
+    return cofem.fit(phi, y, **options)
 
 
 def test_blocks_are_recovered_from_fewer_measurements():
@@ -63,7 +64,7 @@ def test_groups_before_coupling_and_tasks_in_one_formula():
     phi, y = random.normal(size=(15, 24)) / 4, random.normal(size=(2, 15))
     groups, smooth = np.arange(24) // 4, Smoothing(24, 0.8)
     post = fit(phi, y, 0.3, method="em", groups=groups, coupling=smooth, max_iter=6)
-    alpha = fit(phi, y, 0.3, method="em", max_iter=1).precision
+    alpha = fit(phi, y, 0.3, method="em", groups=groups, coupling=smooth, max_iter=1).precision
     for _ in range(5):
         covariance = np.linalg.inv(phi.T @ phi / 0.09 + np.diag(alpha))
         mean = y @ phi @ covariance / 0.09

@@ -23,9 +23,8 @@ def common_support(seed, tasks, shared=False, n=40, d=128):
 
 
 def fit(phi, y, method="auto", **options):
-    return cofem.fit(
-        phi, y, method=method, **({"noise_precision": BETA, "max_iter": 30, "tol": 0} | options)
-    )
+    options = {"noise_precision": BETA, "max_iter": 30, "tol": 0, "prior": "ard"} | options
+    return cofem.fit(phi, y, method=method, **options)
 
 
 # -- what tasks bring ------------------------------------------------------------
@@ -41,6 +40,19 @@ def test_the_error_falls_with_the_number_of_tasks():
         ])  # fmt: skip
     assert errors[1] > 1.2 * errors[2] > 1.2 * errors[4]
     assert errors[8] < 1.02 * errors[4]
+
+
+def test_two_tasks_are_enough_for_the_learned_prior():
+    # Where sparse Bayesian learning needs four. Medians of five problems.
+    errors = {}
+    for tasks, prior in ((1, "auto"), (2, "auto"), (8, "auto"), (2, "ard")):
+        errors[tasks, prior] = np.median([
+            simulate.nrmse(fit(phis, ys, prior=prior, tol=1e-4, max_iter=200).mean, z)
+            for phis, ys, z in (common_support(seed, tasks) for seed in range(5))
+        ])  # fmt: skip
+    assert errors[1, "auto"] > 1.2 * errors[2, "auto"]
+    assert errors[2, "auto"] < errors[2, "ard"]
+    assert errors[8, "auto"] < 1.1 * errors[2, "auto"]
 
 
 @pytest.mark.parametrize("method", ["cofem", "em", "woodbury", "sequential"])

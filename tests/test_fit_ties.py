@@ -18,7 +18,9 @@ def block_problem(seed):
 
 def dense_em(phi, y, beta, iterations, average):
     """EM by the book, with the second moments averaged before each M-step."""
-    alpha = np.full(60, np.sum(phi**2) / (np.sum(y**2) - 20 / beta))
+    # The start explains the data's power, the same for every coordinate in its column's units.
+    signal = np.sum(y**2) - 20 / beta
+    alpha = 60 / signal / average(1 / np.sum(phi**2, axis=0))
     for i in range(iterations):
         covariance = np.linalg.inv(beta * phi.T @ phi + np.diag(alpha))
         mean = beta * covariance @ phi.T @ y
@@ -32,7 +34,7 @@ def dense_em(phi, y, beta, iterations, average):
 def test_groups_are_the_mean_over_the_group(method, seed):
     phi, y, _, groups = block_problem(seed)
     post = cofem.fit(
-        phi, y, noise_precision=1e4, method=method, groups=groups, max_iter=10, tol=0
+        phi, y, noise_precision=1e4, method=method, groups=groups, max_iter=10, tol=0, prior="ard",
     )
     mean, alpha = dense_em(phi, y, 1e4, 10, lambda m: np.repeat(m.reshape(15, 4).mean(1), 4))
     np.testing.assert_allclose(post.mean, mean, rtol=1e-6, atol=1e-9)
@@ -54,7 +56,7 @@ def test_coupling_averages_the_second_moments(seed):
     phi, y, _, _ = block_problem(seed)
     smooth = Smoothing((60,), 0.7)
     post = cofem.fit(
-        phi, y, noise_precision=1e4, method="em", coupling=smooth, max_iter=10, tol=0
+        phi, y, noise_precision=1e4, method="em", coupling=smooth, max_iter=10, tol=0,
     )
     matrix = smooth.to_dense()
     mean, alpha = dense_em(phi, y, 1e4, 10, lambda m: matrix @ m)

@@ -11,6 +11,7 @@ fixed = settings(derandomize=True, deadline=None, max_examples=30, database=None
 
 exact_methods = st.sampled_from(["em", "woodbury"])
 all_methods = st.sampled_from(["em", "woodbury", "cofem"])
+all_priors = st.sampled_from(["ard", "mixture"])
 
 
 @st.composite
@@ -31,10 +32,11 @@ def problems(draw, complex_allowed=True):
     return phi, y, beta
 
 
-def fit(phi, y, beta, method, iterations=5, **options):
+def fit(phi, y, beta, method, iterations=5, prior="ard", **options):
     return cofem.fit(
-        phi, y, noise_precision=beta, method=method, max_iter=iterations, tol=0.0, **options
-    )
+        phi, y, noise_precision=beta, method=method, max_iter=iterations, tol=0.0, prior=prior,
+        **options,
+    )  # fmt: skip
 
 
 def dense_posterior(phi, y, alpha, beta):
@@ -48,26 +50,26 @@ def close(a, b, tolerance):
 
 
 @fixed
-@given(problems(), all_methods, st.floats(-6, 6), st.booleans())
-def test_scale_equivariance(problem, method, exponent, nonnegative):
+@given(problems(), all_methods, st.floats(-6, 6), st.booleans(), all_priors)
+def test_scale_equivariance(problem, method, exponent, nonnegative, prior):
     phi, y, beta = problem
-    nonnegative = nonnegative and not np.iscomplexobj(phi)
-    c = 10.0**exponent
-    one = fit(phi, y, beta, method, nonnegative=nonnegative)
-    other = fit(phi, c * y, beta / c**2, method, nonnegative=nonnegative)
+    nonnegative = nonnegative and not np.iscomplexobj(phi) and prior == "ard"
+    c, options = 10.0**exponent, {"nonnegative": nonnegative, "prior": prior}
+    one = fit(phi, y, beta, method, **options)
+    other = fit(phi, c * y, beta / c**2, method, **options)
     close(other.mean / c, one.mean, 1e-7 if method != "cofem" else 1e-3)
     if method != "cofem":
         np.testing.assert_allclose(other.variance / c**2, one.variance, rtol=1e-5)
 
 
 @fixed
-@given(problems(), exact_methods, st.randoms(use_true_random=False))
-def test_permuted_columns_permute_the_answer(problem, method, random):
+@given(problems(), exact_methods, st.randoms(use_true_random=False), all_priors)
+def test_permuted_columns_permute_the_answer(problem, method, random, prior):
     phi, y, beta = problem
     order = list(range(phi.shape[1]))
     random.shuffle(order)
-    one = fit(phi, y, beta, method)
-    other = fit(np.ascontiguousarray(phi[:, order]), y, beta, method)
+    one = fit(phi, y, beta, method, prior=prior)
+    other = fit(np.ascontiguousarray(phi[:, order]), y, beta, method, prior=prior)
     close(other.mean, one.mean[order], 1e-8)
     np.testing.assert_allclose(other.variance, one.variance[order], rtol=1e-7)
     np.testing.assert_allclose(other.precision, one.precision[order], rtol=1e-6)
@@ -119,12 +121,12 @@ def test_the_evidence_never_falls(problem, method):
 
 
 @fixed
-@given(problems(), all_methods, st.sampled_from([-1, 1j]))
-def test_a_change_of_sign_or_phase_goes_through(problem, method, factor):
+@given(problems(), all_methods, st.sampled_from([-1, 1j]), all_priors)
+def test_a_change_of_sign_or_phase_goes_through(problem, method, factor, prior):
     phi, y, beta = problem
     if not np.iscomplexobj(phi):
         factor = -1
-    one, other = fit(phi, y, beta, method), fit(phi, factor * y, beta, method)
+    one, other = (fit(phi, c * y, beta, method, prior=prior) for c in (1, factor))
     close(other.mean, factor * one.mean, 1e-9)
     np.testing.assert_allclose(other.variance, one.variance, rtol=1e-9)
 

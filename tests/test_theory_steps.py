@@ -86,7 +86,8 @@ def cg_steps_at(problem, iteration):
         return state.iteration >= iteration
 
     fit(problem.phi, problem.y, noise_precision=problem.noise_precision,
-        method=CoFEM(report_probes=0), max_iter=iteration + 1, tol=0.0, callback=keep)  # fmt: skip
+        method=CoFEM(report_probes=0), max_iter=iteration + 1, tol=0.0, prior="ard",
+        callback=keep)  # fmt: skip
     beta, alpha = problem.noise_precision, seen["alpha"]
     system = ShiftedGram(problem.phi, beta, alpha)
     rhs = beta * problem.phi.adjoint(problem.y)[None]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem import backend
+from cofem import backend, storage_marginals
 from cofem.files import atomic_write, read_archive
 from cofem.inference.loop import empty_history
 from cofem.inference.methods import METHODS
@@ -21,11 +21,13 @@ FORMAT = "cofem posterior 1"
 _ARRAYS = ("gaussian_mean", "gaussian_variance", "variance_error", "precision")
 _SCALARS = ("log_evidence", "log_evidence_error")
 _HISTORY = tuple(empty_history())
+# Files without a prior are from when there was only this one.
+_FIRST_PRIOR = "ard"
 # What the description must hold, and what it may.
 _NEEDED = ("method", "options", "converged", "message", "nonnegative")
 _ABOUT: dict[str, type] = {
     "method": str, "options": dict, "converged": bool, "message": str, "nonnegative": bool,
-    "sparsified": bool, "real": bool,
+    "sparsified": bool, "real": bool, "prior": str,
 }  # fmt: skip
 
 
@@ -44,6 +46,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
         arrays[f"history_{name}"] = np.asarray(values, dtype=np.float64)
     for i, task in enumerate(post.tasks):
         arrays[f"y_{i}"] = backend.to_numpy(task.y)
+    arrays.update(storage_marginals.packed(post))
     about = {
         "format": FORMAT,
         "method": post.method,
@@ -55,6 +58,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
         "sparsified": post.sparsifier is not None
         or post.precision.shape[0] != post.gaussian_mean.shape[-1],
         "real": any(isinstance(task.operator, Realified) for task in post.tasks),
+        "prior": post.prior,
     }
     arrays["about"] = np.asarray(json.dumps(about))
     with atomic_write(path) as stream:
@@ -96,6 +100,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     if phi is not None:
         _at_home(arrays, phi)
         _check_sparsifier(image, arrays, about.get("sparsified", False))
+    learned = about.get("prior", _FIRST_PRIOR) == "mixture"
     return Posterior(
         **{name: arrays[name] for name in _ARRAYS},
         **{name: float(arrays[name]) for name in _SCALARS},
@@ -106,6 +111,11 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         method=about["method"],
         options=_options(path, about["method"], about["options"]),
         nonnegative=about["nonnegative"],
+        prior="mixture" if learned else "ard",
+        marginals=(
+            storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
+        ),
+        pull=arrays[storage_marginals.PULL] if learned else None,
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
         sparsifier=image,
     )
@@ -173,7 +183,18 @@ def _first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
         y = arrays.get(f"y_{i}", np.empty(0))
         if y.ndim != 1 or y.dtype.kind not in "fc" or not len(y):
             return f"y_{i} is not a vector of numbers"
-    return ""
+    return _fault_of_prior(arrays, about)
+
+
+def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
+    prior = about.get("prior", _FIRST_PRIOR)
+    if prior not in ("mixture", "ard"):
+        return f"prior is {prior!r}"
+    if prior == "ard":
+        return ""
+    if about.get("sparsified", False):
+        return "the learned prior does not go with a sparsifier"
+    return storage_marginals.first_fault(arrays, arrays["gaussian_mean"])
 
 
 def _operators(phi: Any) -> list[LinearOperator]:
@@ -187,7 +208,8 @@ def _at_home(arrays: dict[str, Any], phi: Any) -> None:
     matrix = getattr(_operators(phi)[0], "matrix", None)
     if not backend.is_array(matrix) or backend.is_numpy(matrix):
         return
-    for name in [n for n in arrays if n in _ARRAYS or n.startswith("y_")]:
+    moved = (*_ARRAYS, *storage_marginals.AT_HOME)
+    for name in [n for n in arrays if n in moved or n.startswith("y_")]:
         arrays[name] = backend.from_numpy(arrays[name], matrix)
 
 

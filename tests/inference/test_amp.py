@@ -7,6 +7,7 @@ from rival_cases import RIVALS
 from cofem import simulate
 from cofem.inference.amp import AMP
 from cofem.inference.model import Task, Tie
+from cofem.inference.stopping import Verdict
 from cofem.operators import Convolution, Dense
 
 make, fit = RIVALS["amp"].task, RIVALS["amp"].fit
@@ -138,7 +139,7 @@ def test_the_history_and_the_callback():
     assert outcome.found.history["products"] == [8 * k for k in range(1, 10)]
     assert [state.products for state in seen] == outcome.found.history["products"]
     stopped = fit(make(0), max_iter=9, callback=lambda state: state.iteration == 3).found
-    assert stopped.stopped
+    assert stopped.verdict is Verdict.STOPPED
     assert stopped.history["iteration"] == [1, 2, 3]
     # The mean belongs to the precision returned: it is the third state's.
     assert np.array_equal(stopped.means[0], seen_at(3).mean)

@@ -194,7 +194,7 @@ def test_reported_variances_are_accurate_on_the_active_coordinates(law):
     problem = law(256, 0)
     beta = problem.noise_precision
     learned = cofem.fit(problem.phi, problem.y, noise_precision=beta, method="em", max_iter=30,
-                        tol=0.0)  # fmt: skip
+                        tol=0.0, prior="ard")  # fmt: skip
     task, like = family(problem.phi, problem.y, beta), np.empty(0)
     estep = CovarianceFreeEStep(task, CoFEM(), like, 0)
     report = estep.report(

@@ -1,21 +1,14 @@
 """The noise precision from the data: how close, for which models, and where it gives up."""
 
 import math
-from dataclasses import replace
+import warnings
 
 import numpy as np
 import pytest
 
 import cofem
 from cofem import operators, simulate
-from cofem.inference.description import SparseFit, average_noise_precision, excess
-from cofem.inference.dispatch import make_esteps, starting_precision
-from cofem.inference.methods import EM, CoFEM
-from cofem.inference.model import Model, Task, Tie
-from cofem.inference.noise_climb import _past_the_noise, climb
-from cofem.inference.noise_levels import noise_weights
-from cofem.inference.noise_walker import Walker
-from cofem.operators import Dense, from_functions
+from cofem.operators import from_functions
 
 PROBLEMS = {
     "gaussian": lambda seed, std: simulate.gaussian(512, seed, noise_std=std),
@@ -25,9 +18,16 @@ PROBLEMS = {
 
 
 def found(phi, y, **options):
-    """The noise precision alone: the fit after it is kept short."""
+    """The noise precision alone, whether or not the end of the fit is certified."""
     options.setdefault("method", "cofem")
-    return float(np.max(cofem.fit(phi, y, max_iter=2, tol=0, **options).noise_precision))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cofem.ConvergenceWarning)
+        return float(np.max(cofem.fit(phi, y, **options).noise_precision))
+
+
+def searched(phi, y, **options):
+    """The same for models that search for it before the fit, which is kept short."""
+    return found(phi, y, max_iter=2, tol=0, **options)
 
 
 def close(value, truth, factor=3.0):
@@ -104,7 +104,7 @@ def test_every_kind_of_model(noise_std):
     results = {
         "complex": found(rotated, rotated @ (z * phases) + complex_noise),
         "real z, complex data": found(rotated, rotated @ z + complex_noise, real=True),
-        "nonnegative": found(phi, phi @ abs(z) + noise(n), nonnegative=True),
+        "nonnegative": searched(phi, phi @ abs(z) + noise(n), nonnegative=True),
         "float32": found(phi.astype(np.float32), (phi @ z + noise(n)).astype(np.float32)),
     }
     several = (z != 0) * rng.normal(size=(5, d))
@@ -120,7 +120,7 @@ def test_every_kind_of_model(noise_std):
     )
     steps = np.repeat(2 * rng.normal(size=8), 20)
     difference = np.eye(160) - np.eye(160, k=-1)
-    results["sparsifier"] = found(
+    results["sparsifier"] = searched(
         np.eye(160), steps + noise(160), method="em", sparsifier=difference
     )
     assert {name: b / truth for name, b in results.items() if not close(b, truth, 2.0)} == {}
@@ -143,6 +143,7 @@ def test_exact_methods_can_be_asked_too():
 def test_the_fit_is_that_with_the_estimate_given():
     problem = simulate.dct(512, 0)
     options = {"method": "cofem", "max_iter": 8, "tol": 0}
+    options["prior"] = "ard"
     post = cofem.fit(problem.phi, problem.y, **options)
     given = cofem.fit(problem.phi, problem.y, noise_precision=post.noise_precision, **options)
     np.testing.assert_array_equal(post.mean, given.mean)
@@ -161,114 +162,6 @@ def test_zero_data_have_no_scale_and_no_nan():
     assert np.all(post.mean == 0)
     assert np.all(np.isfinite(post.variance))
     assert math.isfinite(post.noise_precision)
-
-
-# -- the parts ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("method", [EM(), CoFEM()])
-@pytest.mark.parametrize("beta", [0.3, 40.0])
-def test_a_walker_steps_as_em_does_at_that_noise_precision(method, beta):
-    # Its E-steps were made for another β; the oracle's are made for this one.
-    rng = np.random.default_rng(3)
-    task = Task(Dense(rng.normal(size=(20, 30))), rng.normal(size=20), 1.0)
-    model = Model((task,), Tie())
-    alpha = rng.uniform(0.5, 2.0, size=30)
-    walker = Walker(model, make_esteps(model, method, 0), 1.0, alpha)
-    walker.step(beta, pruning=0.5)
-    there = make_esteps(model.with_noise([beta]), method, 0)[0].moments(alpha, None, 1, False)
-    np.testing.assert_allclose(walker.means[0], there.mean, rtol=1e-5, atol=1e-7)
-    second_moment = there.mean[0] ** 2 + there.variance
-    np.testing.assert_allclose(walker.alpha, 1.5 / second_moment, rtol=1e-5)
-    assert walker.freedom == pytest.approx(there.freedom, rel=1e-6)
-    residual = task.y - task.operator.forward(walker.means[0][0])
-    assert walker.residual == pytest.approx(residual @ residual)
-
-
-def test_the_branches_are_kept_and_the_first_has_no_coordinate():
-    problem = simulate.dct(256, 0)
-    model = Model((Task(problem.phi, problem.y, math.nan),), Tie())
-    estimate = climb(
-        model, lambda m: make_esteps(m, CoFEM(), 0), starting_precision(model, CoFEM())
-    )
-    nothing, *others = estimate.branches
-    assert nothing.freedom == 0
-    assert nothing.noise_precision == pytest.approx(1 / np.mean(problem.y**2))
-    assert np.all(np.diff([b.left_at for b in others]) > 0)
-    low, high = min(b.noise_precision for b in others), max(b.noise_precision for b in others)
-    assert low < estimate.noise_precisions[0] < high
-
-
-NOTHING = SparseFit(1.0, 1.0, 100.0, 100.0, 0.0, 0.0, 100, 400, 1.0)
-
-
-def branch(residual, freedom, *, left_at=1.0, beta=1.0):
-    return replace(
-        NOTHING, left_at=left_at, noise_precision=beta, residual=residual, freedom=freedom
-    )
-
-
-def test_a_description_is_the_same_in_all_units():
-    scaled = replace(branch(3.0, 20.0), residual=3e6, energy=1e8)
-    other_nothing = replace(NOTHING, residual=1e8, energy=1e8)
-    gain = NOTHING.description_length - branch(3.0, 20.0).description_length
-    assert other_nothing.description_length - scaled.description_length == pytest.approx(gain)
-
-
-def chosen_greedily(phi, y, number):
-    """Residuals of least squares on 1, 2, … columns, each the one that helps most."""
-    columns, rest = [], y
-    for _ in range(number):
-        columns.append(int(np.argmax(abs(phi.T @ rest))))
-        part = phi[:, columns]
-        rest = y - part @ np.linalg.lstsq(part, y, rcond=None)[0]
-        yield rest @ rest
-
-
-def test_columns_chosen_to_fit_noise_are_not_believed():
-    # They leave much less than any others would, and still too much to be worth naming.
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        phi, y = rng.normal(size=(100, 400)), rng.normal(size=100)
-        phi /= np.linalg.norm(phi, axis=0)
-        nothing = replace(NOTHING, residual=y @ y, energy=y @ y)
-        residuals = list(chosen_greedily(phi, y, 20))
-        assert residuals[-1] < 0.35 * (y @ y)  # any twenty would leave 0.8
-        for k, residual in enumerate(residuals, start=1):
-            fitted = replace(nothing, residual=residual, freedom=float(k))
-            assert excess([nothing, fitted])[0] < 1.0  # no gain beyond chance
-
-
-def test_columns_that_carry_signal_are_believed():
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        phi = rng.normal(size=(100, 400)) / 10
-        y = phi[:, :10] @ rng.choice([-1.0, 1.0], size=10) + 0.1 * rng.normal(size=100)
-        rest = y - phi[:, :10] @ np.linalg.lstsq(phi[:, :10], y, rcond=None)[0]
-        nothing = replace(NOTHING, residual=y @ y, energy=y @ y)
-        fitted = replace(nothing, residual=rest @ rest, freedom=10.0)
-        assert excess([nothing, fitted])[0] > 3.0
-
-
-def test_the_average_follows_the_shortest_description():
-    good, poor = branch(1.0, 10.0, beta=90.0), branch(60.0, 10.0, beta=1.5)
-    assert excess([NOTHING, good, poor])[1] == 0.0
-    assert average_noise_precision([NOTHING, good, poor]) == pytest.approx(90.0, rel=1e-6)
-    twins = [replace(good, noise_precision=b) for b in (1.0, 100.0)]
-    assert average_noise_precision(twins) == pytest.approx(10.0)
-
-
-def test_the_climb_ends_when_descriptions_grow_or_nothing_changes():
-    good, worse = branch(1.0, 10.0, beta=90.0), branch(60.0, 10.0, left_at=2.0, beta=1.5)
-    assert _past_the_noise([NOTHING, good, worse])
-    assert not _past_the_noise([NOTHING, worse, good])
-    assert not _past_the_noise([NOTHING, worse])  # one may be unlucky
-    # A branch that ends above where it left is on its way to signal.
-    assert not _past_the_noise([NOTHING, good, replace(worse, left_at=1.0)])
-    late = replace(good, left_at=400.0)
-    assert _past_the_noise([NOTHING, good, good, late])
-    assert not _past_the_noise([NOTHING, good, late])
-    assert not _past_the_noise([NOTHING, good, good, replace(late, left_at=300.0)])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -314,7 +207,7 @@ def test_every_task_has_noise_of_its_own(method, one_phi):
     sigmas = [0.01, 0.1, 0.01]
     for seed in range(2):
         phis, ys, _ = joint_problem(sigmas, seed, one_phi=one_phi)
-        beta = cofem.fit(phis, ys, method=method, max_iter=2, tol=0).noise_precision
+        beta = cofem.fit(phis, ys, method=method).noise_precision
         assert all(close(b, s**-2) for b, s in zip(beta, sigmas, strict=True))
         assert beta[0] == beta[2]  # alike: they share their covariance
 
@@ -323,7 +216,7 @@ def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
     errors = []
     for seed in range(4):
         phis, ys, z = joint_problem([0.01, 0.1], seed, one_phi=True)
-        options = {"method": "woodbury", "max_iter": 50, "tol": 0}
+        options = {"method": "woodbury", "max_iter": 500}
         joint = cofem.fit(phis, ys, **options)
         given = cofem.fit(phis, ys, noise_precision=[1e4, 1e2], **options)
         alone = [cofem.fit(p, y, **options) for p, y in zip(phis, ys, strict=True)]
@@ -337,7 +230,7 @@ def test_a_clean_task_is_no_worse_for_a_noisy_one_beside_it():
 def test_tasks_that_are_alike_share_one_noise_precision():
     for seed in range(3):
         phis, ys, _ = joint_problem([0.02] * 4, seed, one_phi=True)
-        beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+        beta = cofem.fit(phis, ys, method="woodbury").noise_precision
         assert len(set(beta)) == 1
         assert close(beta[0], 2500.0)
 
@@ -345,25 +238,13 @@ def test_tasks_that_are_alike_share_one_noise_precision():
 def test_a_strong_task_is_not_taken_for_a_noisy_one():
     phis, ys, z = joint_problem([0.02, 0.02], 0, one_phi=True)
     ys[1] = ys[1] + phis[1].forward(99 * z[1])
-    beta = cofem.fit(phis, ys, method="woodbury", max_iter=1, tol=0).noise_precision
+    beta = cofem.fit(phis, ys, method="woodbury").noise_precision
     assert all(close(b, 2500.0) for b in beta)
 
 
 def test_a_task_of_nothing_but_zeros_goes_with_the_others():
     phis, ys, _ = joint_problem([0.02] * 3, 0, one_phi=True)
     ys[1] = 0 * ys[1]
-    beta = cofem.fit(phis, ys, method="em", max_iter=1, tol=0).noise_precision
+    beta = cofem.fit(phis, ys, method="em").noise_precision
     assert np.all(np.isfinite(beta))
     assert all(close(b, 2500.0) for b in beta)
-
-
-def test_weights_have_a_geometric_mean_of_one_and_hold_the_ratios():
-    weights = noise_weights([4.0, 300.0, 1.0], [100.0, 300.0, 100.0])
-    assert weights[0] / weights[1] == pytest.approx(25.0)
-    assert weights[2] / weights[0] == pytest.approx(4.0)
-    assert np.exp(np.average(np.log(weights), weights=[100, 300, 100])) == pytest.approx(1.0)
-    # Twenty data cannot tell a factor of 2.5; two thousand can.
-    assert noise_weights([20.0, 8.0], [20.0, 20.0]) == [1.0, 1.0]
-    assert noise_weights([2000.0, 800.0], [2000.0, 2000.0]) != [1.0, 1.0]
-    assert noise_weights([1.0], [5.0]) == [1.0]
-    assert noise_weights([0.0, 1.0], [5.0, 5.0]) == [1.0, 1.0]

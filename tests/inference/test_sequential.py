@@ -10,6 +10,7 @@ from cofem import simulate
 from cofem.inference.model import Model, Task, Tie
 from cofem.inference.sequential import Learner, Sequential
 from cofem.inference.sequential_record import level_rounding
+from cofem.inference.stopping import Verdict
 from cofem.operators import Dense, from_functions
 
 
@@ -53,7 +54,7 @@ def test_iterations_are_batches_of_moves():
     assert len(long.history["iteration"]) == 150
     assert long.history["change"][-1] == 0.0
     stopped = run(model, callback=lambda state: True).found
-    assert stopped.stopped
+    assert stopped.verdict is Verdict.STOPPED
     assert stopped.history["iteration"] == [1]
     assert stopped.history["products"][0] > 0
 

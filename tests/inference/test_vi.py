@@ -9,6 +9,7 @@ from scipy.stats import multivariate_normal
 
 from cofem import simulate
 from cofem.inference.model import Model, Task, Tie, initial_precision
+from cofem.inference.stopping import Verdict
 from cofem.inference.vi import VI, RelaxedPosterior
 from cofem.operators import DCT, Convolution, Dense, Diagonal, Identity
 
@@ -201,7 +202,7 @@ def test_the_history_counts_the_power_iteration():
     assert found.history["products"] == [14 + 1 + 2 * k for k in range(5)]
     assert [state.iteration for state in seen] == [1, 2, 3, 4, 5]
     stopped = fit(make(0), max_iter=9, callback=lambda state: state.iteration == 2).found
-    assert stopped.stopped
+    assert stopped.verdict is Verdict.STOPPED
     assert len(stopped.history["change"]) == 2
     settled = fit(make(0), max_iter=5000, tol=1e-3).found
     assert settled.converged

@@ -197,7 +197,7 @@ def support_by_probability(probability: Array, level: float) -> Array:
     Examples
     --------
     >>> support_by_probability(np.array([0.99, 0.2, 1.0, 0.9]), 0.95)
-    array([ True, False,  True, False])
+    array([ True, False,  True,  True])
     """
     p = backend.to_numpy(probability).ravel()
     order = np.argsort(-p, kind="stable")
