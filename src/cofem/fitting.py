@@ -37,8 +37,11 @@ def fit(
     y: Any,
     *,
     noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
     method: Any = "auto",
     prior: str = "auto",
+    intercept: bool = False,
     nonnegative: bool = False,
     real: bool = False,
     groups: Any = None,
@@ -62,8 +65,15 @@ def fit(
         tasks that share their prior precisions.
     y : array (N,)
         The data; a list of them for a list of phi, or (L, N) with one phi.
-    noise_precision : float, optional
-        β = 1/σ², one for all tasks or (L,). None: estimated (``docs/noise.md``).
+    noise_precision : float or array, optional
+        β = 1/σ²: one for all, (L,) for joint tasks, or (N,) for every row of one task, (L, N) of
+        joint ones. ``post.noise_precision`` is then their mean. None: learned
+        (``docs/noise.md``).
+    noise_std : float or array, optional
+        σ, in place of ``noise_precision``, in the same shapes.
+    weights : array (N,), optional
+        Row i has the noise precision β ``weights[i]``: rows whose precisions are known up to a
+        factor β, which is learned if ``noise_precision`` is None. (L, N) for joint tasks.
     method : str or method object
         "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
         dataclass such as ``cofem.CoFEM(n_probes=20)``.
@@ -72,6 +82,9 @@ def fit(
         coordinates together. "ard": one precision for every coordinate, sparse Bayesian
         learning as in the paper. "auto": the mixture, and "ard" where its end cannot be
         certified or the model is one it is not made for (``docs/prior.md``).
+    intercept : bool
+        y = Φz + c + noise with a constant c that is not penalised (a flat prior):
+        ``post.intercept`` and ``post.intercept_std``; every joint task has its own.
     nonnegative : bool
         z ≥ 0, by a rectified Gaussian posterior.
     real : bool
@@ -129,7 +142,10 @@ def fit(
     max_iter = whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
+    given = noise_precision is not None or noise_std is not None
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     which = choose_prior(prior, chosen, model)
@@ -149,9 +165,9 @@ def fit(
         )
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":
-            learned = _ard(model, noise_precision is not None, settings, kept)
+            learned = _ard(model, given, settings, kept)
         else:
-            learned = learn(model, which, noise_precision is not None, settings)
+            learned = learn(model, which, given, settings)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint)
@@ -166,8 +182,11 @@ def posterior(
     y: Any,
     *,
     precision: Any,
-    noise_precision: Any,
+    noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
     method: Any = "auto",
+    intercept: bool = False,
     nonnegative: bool = False,
     real: bool = False,
     sparsifier: Any = None,
@@ -177,12 +196,12 @@ def posterior(
 
     Parameters
     ----------
-    phi, y, method, nonnegative, real, sparsifier, seed
+    phi, y, weights, method, intercept, nonnegative, real, sparsifier, seed
         As for :func:`fit`.
     precision : array (D,)
         α, the prior precision of every coordinate; (M,) with a sparsifier.
-    noise_precision : float
-        β.
+    noise_precision, noise_std : float or array
+        β, or σ: one of them, as for :func:`fit`.
 
     Examples
     --------
@@ -192,10 +211,12 @@ def posterior(
     >>> post.mean, post.variance
     (array([0.75, 1.5 ]), array([0.25, 0.25]))
     """
-    if noise_precision is None:
+    if noise_precision is None and noise_std is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
     model = _model(tasks, nonnegative, sparsifier)
     alpha = validation.prior_precision(precision, model.n_precisions, model.like)
     chosen = choose_method(method, model)
