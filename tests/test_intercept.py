@@ -247,7 +247,7 @@ def test_a_column_of_ones_beside_it_is_harmless():
 
 
 def test_what_is_refused():
-    phi, y, alpha = problem(0)
+    phi, y, _ = problem(0)
     with pytest.raises(ValueError, match="at least two data"):
         cofem.fit(phi[:1], y[:1], intercept=True)
     with pytest.raises(TypeError, match="intercept must be True or False"):

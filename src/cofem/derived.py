@@ -7,6 +7,7 @@ joint tasks has an axis of tasks, also where there is only one.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +166,7 @@ def _shifted(post: Posterior, op: LinearOperator) -> list[LinearOperator]:
 
 
 def _variances(
-    post: Posterior, maps: list[LinearOperator], n_samples: int, seed: int
+    post: Posterior, maps: Sequence[LinearOperator], n_samples: int, seed: int
 ) -> list[Array]:
     """Return the variances (M,) of a map of z for every task."""
     found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance

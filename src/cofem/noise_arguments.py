@@ -47,20 +47,22 @@ def noise_from(
         if noise_precision is not None:
             raise ValueError("noise_std and noise_precision say the same thing: give one of them")
         name, given = "noise_std", noise_std
-    shared = _rows("weights", weights, sizes, joint) if weights is not None else None
+    shared: list[np.ndarray | None] = [None] * len(sizes)
+    if weights is not None:
+        shared = [*_rows("weights", weights, sizes, joint)]
     if given is None:
-        return [Noise(math.nan, w) for w in shared or [None] * len(sizes)]
+        return [Noise(math.nan, w) for w in shared]
     values = _positive(name, given)
     if noise_std is not None:
-        values = values**-2.0
+        with np.errstate(over="ignore", under="ignore"):
+            values = values**-2.0
         if not np.all(np.isfinite(values)) or not np.all(values > 0):
             raise ValueError(f"noise_std: one over its square leaves the range, got {given!r}")
     if values.ndim == 0 or values.shape == (len(sizes),):
         each = np.broadcast_to(values, (len(sizes),))
-        rows = shared or [None] * len(sizes)
-        return [Noise(float(b), w) for b, w in zip(each, rows, strict=True)]
+        return [Noise(float(b), w) for b, w in zip(each, shared, strict=True)]
     _refuse_other_shapes(name, values, sizes, joint)
-    if shared is not None:
+    if weights is not None:
         raise ValueError(f"weights and a {name} for every row say the same thing: give one of them")
     known = _rows(name, values, sizes, joint)
     return [Noise(float(np.mean(w)), w / np.mean(w)) for w in known]

@@ -7,7 +7,7 @@ as without it. What it does to the volume of the data is kept for the evidence.
 from __future__ import annotations
 
 import math
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from cofem.inference.model import Intercept, Task
 from cofem.noise_arguments import Noise
 from cofem.operators import LinearOperator
 from cofem.operators.centred import Centred, centred
-from cofem.operators.realified import Realified
+from cofem.operators.realified import Realified, stack_real
 from cofem.operators.row_weights import scaled_rows
 
 
@@ -35,8 +35,7 @@ class Preparation:
 
     def __init__(self, intercept: bool = False, real: bool = False) -> None:
         self.intercept, self.real = intercept, real
-        self._weighted: dict[tuple[int, bytes], LinearOperator] = {}
-        self._centred: dict[tuple[int, bytes], tuple[LinearOperator, Centred]] = {}
+        self._made: dict[tuple[int, bytes], tuple[LinearOperator, Centred | None]] = {}
         self._stacked: dict[int, Realified] = {}
 
     def task(self, op: LinearOperator, y: Array, noise: Noise) -> Task:
@@ -49,48 +48,80 @@ class Preparation:
         noise : Noise
         """
         is_complex = op.is_complex or backend.is_complex(y)
-        halves = 1.0 if is_complex else 0.5
-        volume, n = 0.0, op.shape[0]
-        root, kind = None, (id(op), b"")
+        halves, volume = 1.0 if is_complex else 0.5, 0.0
         if noise.weights is not None:
-            root = backend.from_numpy(np.sqrt(noise.weights).astype(_real_name(y)), y)
-            kind = (id(op), noise.weights.tobytes())
-            if kind not in self._weighted:
-                self._weighted[kind] = scaled_rows(op, root)
-            op, y = self._weighted[kind], y * root
+            y = y * _root(noise.weights, y)
             volume += halves * float(np.sum(np.log(noise.weights)))
-        constant = None
+        level = None
         if self.intercept:
-            total = float(n if noise.weights is None else np.sum(noise.weights))
-            if kind not in self._centred:
-                self._centred[kind] = centred(op, root)
-            op, node = self._centred[kind]
-            constant, y = _intercept(node, y, root, total), node.reduce(y)
-            volume -= halves * math.log(total)  # log ∫ p(y | constant) d constant
+            level = _level(op, y, noise.weights)
+            node = self._operators(op, noise.weights, y)[1]
+            assert node is not None
+            y = node.reduce(y)
+            volume -= halves * math.log(_total(op, noise.weights))  # log ∫ p(y | c) dc
         if self.real and is_complex:
-            if id(op) not in self._stacked:
-                self._stacked[id(op)] = Realified(op)
-            stacked = self._stacked[id(op)]
-            volume += op.shape[0] * math.log(2)  # the stacking stretches by √2 in 2N axes
-            op, y = stacked, stacked.stack(y)
-        return Task(op, y, noise.precision, volume, constant, noise.weights)
+            volume += len(y) * math.log(2)  # the stacking stretches by √2 in 2N axes
+            y = stack_real(y)
+        return self.again(op, y, noise, level, volume, stacked=self.real and is_complex)
+
+    def again(
+        self, op: LinearOperator, y: Array, noise: Noise, level: Any, volume: float = 0.0,
+        *, stacked: bool,
+    ) -> Task:  # fmt: skip
+        """Return the task of data that are in its form already, as a file keeps them.
+
+        Parameters
+        ----------
+        op : LinearOperator (N, D)
+            The user's.
+        y : array
+            The ``y`` of a task.
+        noise : Noise
+        level : float, complex or None
+            That of the constant, where there is one.
+        volume : float
+        stacked : bool
+            Whether ``y`` holds real and imaginary parts one after the other.
+        """
+        made, node = self._operators(op, noise.weights, y)
+        constant = None
+        if node is not None:
+            total = _total(op, noise.weights)
+            row = backend.conj(node.column_part(y)) / math.sqrt(total)
+            constant = Intercept(row, level, total)
+        if stacked:
+            made = self._stacked.setdefault(id(made), Realified(made))
+        return Task(made, y, noise.precision, volume, constant, noise.weights)
+
+    def _operators(
+        self, op: LinearOperator, weights: np.ndarray | None, like: Array
+    ) -> tuple[LinearOperator, Centred | None]:
+        """Return the operator with weighted rows and no constant, and how it was centred."""
+        kind = (id(op), b"" if weights is None else weights.tobytes())
+        if kind not in self._made:
+            root = None if weights is None else _root(weights, like)
+            made = op if root is None else scaled_rows(op, root)
+            self._made[kind] = centred(made, root) if self.intercept else (made, None)
+        return self._made[kind]
 
 
-def _intercept(node: Centred, y: Array, root: Array | None, total: float) -> Intercept:
+def _level(op: LinearOperator, y: Array, weights: np.ndarray | None) -> float | complex:
+    """Return the weighted mean of the data; ``y`` holds the roots of the weights already."""
     xp = backend.namespace(y)
     wide = backend.complex_dtype if backend.is_complex(y) else backend.real_dtype
     values = xp.astype(y, wide(xp.float64, xp), copy=False)
-    if root is not None:
-        values = values * root  # √w y times √w
-    level = complex(xp.sum(values)) / total
-    return Intercept(
-        row=backend.conj(node.column_part(y)) / math.sqrt(total),
-        level=level if backend.is_complex(y) or node.is_complex else level.real,
-        weight=total,
-    )
+    if weights is not None:
+        values = values * _root(weights, values)
+    level = complex(xp.sum(values)) / _total(op, weights)
+    return level if op.is_complex or backend.is_complex(y) else level.real
 
 
-def _real_name(y: Array) -> str:
-    """The name of y's real type."""
-    xp = backend.namespace(y)
-    return "float32" if backend.real_dtype(y.dtype, xp) == xp.float32 else "float64"
+def _total(op: LinearOperator, weights: np.ndarray | None) -> float:
+    return float(op.shape[0] if weights is None else np.sum(weights))
+
+
+def _root(weights: np.ndarray, like: Array) -> Array:
+    """Return √w in the library and precision of ``like``."""
+    xp = backend.namespace(like)
+    single = backend.real_dtype(like.dtype, xp) == xp.float32
+    return backend.from_numpy(np.sqrt(weights).astype("float32" if single else "float64"), like)

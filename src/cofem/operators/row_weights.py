@@ -6,6 +6,7 @@ import scipy.sparse
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.operators.algebra import Product
 from cofem.operators.base import LinearOperator
 from cofem.operators.dense import Dense
 from cofem.operators.elementary import Diagonal
@@ -34,4 +35,4 @@ def scaled_rows(op: LinearOperator, factors: Array) -> LinearOperator:
         return Dense(op.matrix * xp.astype(factors, dtype)[:, None])
     if isinstance(op, Sparse):
         return Sparse(scipy.sparse.diags_array(backend.to_numpy(factors)) @ op.matrix)
-    return Diagonal(factors) @ op
+    return Product(Diagonal(factors), op)
