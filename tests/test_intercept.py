@@ -82,7 +82,7 @@ def test_predictions_know_how_the_constant_and_z_vary_together(seed, complex_):
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("prior", ["mixture", "ard"])
 def test_libraries_and_precisions_agree(prior, library, dtype):
-    phi, y, _, z = sparse_problem(0)
+    phi, y, _, _ = sparse_problem(0)
     reference = cofem.fit(phi, y, prior=prior, intercept=True, noise_std=0.1)
     phi, y = phi.astype(dtype), y.astype(dtype)
     if library == "torch":
@@ -263,3 +263,65 @@ def test_without_it_there_is_none():
     assert post.intercept_std is None
     assert "intercept" not in repr(post)
     assert "intercept=" in repr(cofem.fit(phi, y, noise_precision=BETA, intercept=True))
+
+
+# -- files, many, the command line ---------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["real", "complex", "joint", "weights", "stacked"])
+def test_a_file_holds_it(tmp_path, kind):
+    phi, y, alpha = problem(0, complex_=kind in ("complex", "stacked"))
+    options = {"precision": alpha, "noise_precision": BETA, "intercept": True}
+    if kind == "joint":
+        y = np.stack([y, y + 5])
+    if kind == "weights":
+        options["weights"] = np.linspace(1, 3, N)
+    if kind == "stacked":
+        options["real"] = True
+    post = cofem.posterior(phi, y, **options)
+    post.save(tmp_path / "p.npz")
+    for again in (cofem.load(tmp_path / "p.npz"), cofem.load(tmp_path / "p.npz", phi)):
+        np.testing.assert_array_equal(again.intercept, post.intercept)
+        np.testing.assert_array_equal(again.intercept_std, post.intercept_std)
+        assert type(again.intercept) is type(post.intercept)
+    new = problem(1, complex_=kind in ("complex", "stacked"))[0]
+    for ours, theirs in zip(again.predict(new), post.predict(new), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+    with pytest.raises(ValueError, match="phi must have"):
+        cofem.load(tmp_path / "p.npz", phi[:-1])
+
+
+def test_many_fits_have_one_each(tmp_path):
+    phi, y, _, _ = sparse_problem(0)
+    offsets = np.array([0.0, 40.0])
+    for store in (None, tmp_path / "store"):
+        many = cofem.fit_many(phi, y + offsets[:, None], intercept=True, noise_std=0.1, store=store)
+        np.testing.assert_allclose(many.intercept - offsets, many.intercept[0], atol=1e-6)
+        assert many.intercept.dtype == np.float64
+        assert many[1].intercept == many.intercept[1]
+        assert many[1].intercept_std == many.intercept_std[1] > 0
+    alone = cofem.fit(phi, y, intercept=True, noise_std=0.1)
+    assert many.intercept[0] == pytest.approx(alone.intercept)
+    assert cofem.fit_many(phi, y[None], noise_std=0.1).intercept is None
+    with pytest.raises(ValueError, match="noise_std and noise_precision"):
+        cofem.fit_many(phi, y[None], noise_std=0.1, noise_precision=100.0)
+
+
+def test_the_command_line(tmp_path):
+    import json
+
+    from typer.testing import CliRunner
+
+    from cofem.cli import app
+
+    phi, y, offset, _ = sparse_problem(0)
+    np.save(tmp_path / "phi.npy", phi)
+    np.save(tmp_path / "y.npy", y)
+    files = [str(tmp_path / name) for name in ("phi.npy", "y.npy", "out.npz")]
+    run = ["solve", files[0], files[1], "-o", files[2], "--intercept"]
+    done = CliRunner().invoke(app, [*run, "--json"])
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert abs(facts["intercept"] - offset) < 6 * facts["intercept_std"]
+    assert cofem.load(files[2]).intercept == facts["intercept"]
+    assert "intercept" in CliRunner().invoke(app, run).output

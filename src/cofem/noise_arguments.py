@@ -87,9 +87,9 @@ def _rows(name: str, given: Any, sizes: Sequence[int], joint: bool) -> list[np.n
     shapes = {(n,) for n in sizes}
     if values.ndim == 1 and shapes == {values.shape}:
         return [values] * len(sizes)
-    if joint and values.ndim == 2 and values.shape[0] == len(sizes):
-        if shapes == {values.shape[1:]}:
-            return [values[i] for i in range(len(sizes))]
+    of_tasks = joint and values.ndim == 2 and values.shape[0] == len(sizes)
+    if of_tasks and shapes == {values.shape[1:]}:
+        return [values[i] for i in range(len(sizes))]
     counts = ", ".join(str(n) for n in sorted(set(sizes)))
     shape = f"({counts},)" + (f" or ({len(sizes)}, {counts})" if joint else "")
     raise ValueError(f"{name} must have shape {shape}, got {values.shape}")
