@@ -39,7 +39,7 @@ def variance_of_rows(X: Any, design: Design, post: Posterior, output: int) -> np
     if narrow:
         return np.concatenate(parts)
     prior = [rows**2 @ (1 / post.precision) for rows in _blocks(X, design)]
-    return np.clip(np.concatenate(prior) - np.concatenate(parts), 0.0, None)
+    return np.asarray(np.clip(np.concatenate(prior) - np.concatenate(parts), 0.0, None))
 
 
 def covariance_of_rows(X: Any, design: Design, post: Posterior, output: int) -> np.ndarray:

@@ -10,19 +10,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cofem import fitting
 from cofem.operators import as_operator
 from cofem.posterior import Posterior
 from cofem.sklearn.convergence import ConvergenceWarning
-from cofem.sklearn.design import ENTRIES, Design, rotate, standardise, with_all_samples
+from cofem.sklearn.design import Design, rotate, standardise
+from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
-
-# With more than twice as many samples as directions the noise has an unbiased estimate,
-# and EM's fixed point for it is well posed.
-TALL = 2.0
-# Refits until the noise precision settles to 1 %, and the cleanest data believed: 100 dB.
-REFITS, SETTLED, CLEANEST = 10, 0.01, 1e10
+from cofem.validation import flag
 
 
 @final
@@ -139,9 +134,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         sample_weight : array (n_samples,), optional
             How often every sample counts.
         """
-        for name in ("fit_intercept", "nonnegative"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        flag("fit_intercept", self.fit_intercept)
         X, y = self._checked_data(X, y)
         X, y, weights = weighted(X, y, sample_weight, 1 + bool(self.fit_intercept))
         self._one_output = y.ndim == 1
@@ -149,10 +142,9 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         known = known_noise(self.noise_precision, len(Y))
         design = standardise(X, Y, weights, bool(self.fit_intercept))
         design = rotate(design) or design
-        if known is None:
-            post = self._with_noise_learned(design)
-        else:
-            post = self._with_noise(design, known * design.y_scale**2)
+        names = ("nonnegative", "prior", "groups", "method", "max_iter", "tol")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        post = fitted(design, known, seed=seed, **{name: getattr(self, name) for name in names})
         self._keep(design, post)
         if not post.converged and self.tol > 0:
             warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
@@ -251,48 +243,6 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         )  # fmt: skip
         return X, y.astype(X.dtype, copy=False)
 
-    # -- fits ------------------------------------------------------------------
-
-    def _with_noise(self, design: Design, beta: Any, prior: Any = None) -> Posterior:
-        """Fit with β of every output, in the design's units, or None to have it learned."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        prior = self.prior if prior is None else prior
-        if prior == "auto" and beta is not None and np.ptp(beta) > 0:
-            prior = "ard"  # a learned prior needs one noise level for all outputs
-        with warnings.catch_warnings():
-            # Told once, at the end, and only of the fit that counts.
-            warnings.simplefilter("ignore", fitting.ConvergenceWarning)
-            return fitting.fit(
-                design.operator, design.y, noise_precision=beta, prior=prior, seed=seed,
-                nonnegative=bool(self.nonnegative), groups=self.groups, method=self.method,
-                max_iter=self.max_iter, tol=self.tol,
-            )  # fmt: skip
-
-    def _with_noise_learned(self, design: Design) -> Posterior:
-        most = CLEANEST * design.samples / np.where(design.power > 0, design.power, 1.0)
-        tall = design.samples > TALL * design.rank
-        several = len(design.y) > 1
-        alone = self.prior == "ard" or self.nonnegative or (several and self.prior == "auto")
-        large = design.rotated and design.samples * design.operator.shape[1] > ENTRIES
-        if not (tall and design.rotated and (alone or large)):
-            return self._with_noise(with_all_samples(design), None)
-        # Least squares leaves this much: unbiased, whatever the weights are.
-        beta = (design.samples - design.rank) / np.maximum(design.outside, 1e-300)
-        beta = np.minimum(beta, most)
-        if not alone:
-            return self._with_noise(design, beta)
-        post = self._with_noise(design, beta, "ard")
-        for _ in range(REFITS):
-            # EM's fixed point: N/β = ‖y − Φμ‖² + Σ(1 − αΣ)/β.
-            residual = np.sum((design.y - design.operator.forward(post.mean)) ** 2, axis=1)
-            left = np.maximum(residual + design.outside, 1e-300)
-            new = (design.samples - np.sum(_freedom(post), axis=1)) / left
-            new, old = np.minimum(new, most), beta
-            if np.max(np.abs(np.log(new / old))) < SETTLED:
-                break
-            beta, post = new, self._with_noise(design, new, "ard")
-        return post
-
     # -- results ---------------------------------------------------------------
 
     def _keep(self, design: Design, post: Posterior) -> None:
@@ -312,10 +262,10 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         self.precision_ = alpha.astype(dtype)
         self.intercept_: Any = intercept
         self.noise_precision_: Any = beta
-        self.relevance_ = np.where(varies, np.clip(np.mean(_freedom(post), axis=0), 0, 1), 0.0)
+        self.relevance_ = np.where(varies, np.clip(np.mean(freedom(post), axis=0), 0, 1), 0.0)
         self.scores_ = np.asarray(post.history["log_evidence"]) + evidence_elsewhere(design, post)
         self.n_iter_ = len(post.history["iteration"])
-        self._design, self._post, self._beta = design, post, beta
+        self._design, self._post, self._beta = design, without_samples(design, post), beta
         self.prior_ = post.prior
         self.coef_probability_: Any = post.probability
         origin = np.zeros((1, len(varies)))
@@ -351,8 +301,3 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
     def _share(self) -> float:
         """The intercept's own part of the noise variance."""
         return bool(self.fit_intercept) / self._design.total_weight
-
-
-def _freedom(post: Posterior) -> np.ndarray:
-    """Return 1 − α_j Σ_jj for every output, (L, D)."""
-    return np.asarray(np.clip(1 - post.precision * post.gaussian_variance, 0.0, 1.0))
