@@ -66,7 +66,7 @@ SIMULATED = {
 
 def run(quick: bool) -> Result:
     """Measure both; the claims are those of the documentation."""
-    seeds, repeats = (3, 1) if quick else (20, 4)
+    seeds, repeats = (3, 1) if quick else (10, 4)
     carried, simulated = carried_table(repeats), simulated_table(seeds)
     claims = []
     for data in dict.fromkeys(row[0] for row in carried.rows):

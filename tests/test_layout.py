@@ -19,6 +19,7 @@ LAYERS = [
     {"learning"},
     {"noise_arguments", "preparation", "data_checks", "validation"},
     {"posterior", "derived", "results", "storage", "plot", "page"},
+    {"sparse_bayes", "watching"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
     {"paper"},

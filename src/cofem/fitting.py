@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 from cofem import backend, validation
@@ -14,22 +12,18 @@ from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.dispatch import (
-    covariance_free_esteps,
-    make_esteps,
-    run_method,
-    starting_precision,
-)
+from cofem.inference.dispatch import run_method
 from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
-from cofem.inference.noise import estimate_noise_precision
 from cofem.inference.options import whole_number
 from cofem.inference.stopping import Verdict
 from cofem.learning.fit import Learned, Settings, choose_prior, learn
 from cofem.posterior import Posterior
 from cofem.results import posterior_of
+from cofem.sparse_bayes import sees_nothing, sparse_bayes
+from cofem.watching import interrupts_as_themselves, watched
 
 
 def fit(
@@ -149,12 +143,16 @@ def fit(
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     which = choose_prior(prior, chosen, model)
+    if which != "ard" and sees_nothing(model):
+        if which == "mixture":
+            raise ValueError("prior=\"mixture\": phi is zero, and nothing can be learned behind it")
+        which = "ard"
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
     with (
         interrupts_as_themselves(),
         backend.few_blas_threads(_largest_matrix(model)),
-        _watched(callback, progress) as watch,
+        watched(callback, progress) as watch,
     ):
         kept = None
         if checkpoint is not None:
@@ -165,7 +163,7 @@ def fit(
         )
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":
-            learned = _ard(model, given, settings, kept)
+            learned = sparse_bayes(model, given, settings, kept)
         else:
             learned = learn(model, which, given, settings)
         found = learned.outcome.found
@@ -276,72 +274,9 @@ def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoin
     return Checkpoint(path, model, method, seed)
 
 
-def _ard(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
-    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
-    searched = 0
-    if not given:
-        model, searched = _with_estimated_noise(model, settings, kept)
-    outcome = run_method(
-        model, settings.method, starting_precision(model, settings.method), seed=settings.seed,
-        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
-        group=settings.group,
-    )  # fmt: skip
-    history = outcome.found.history
-    history["products"] = [p + searched for p in history["products"]]
-    return Learned("ard", model, outcome)
-
-
-def _with_estimated_noise(
-    model: Model, settings: Settings, kept: Checkpoint | None
-) -> tuple[Model, int]:
-    """Return the model with its noise precision found, and the products that took."""
-    if kept is not None and kept.noise_precisions is not None:
-        return model.with_noise(kept.noise_precisions), kept.searched
-    method, seed, group = settings.method, settings.seed, settings.group
-    estimate = estimate_noise_precision(
-        model,
-        lambda m: make_esteps(m, method, seed, group),
-        lambda m: covariance_free_esteps(m, CoFEM(), seed, group),
-        starting_precision(model, method),
-    )
-    if kept is not None:
-        kept.found_noise(estimate.noise_precisions, estimate.products)
-    return model.with_noise(estimate.noise_precisions), estimate.products
-
-
 def _largest_matrix(model: Model) -> int:
     """Return the number of entries of the largest Φ, dense or not."""
     return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
-
-
-@contextlib.contextmanager
-def interrupts_as_themselves() -> Iterator[None]:
-    """Turn the SystemError that numba makes of a Ctrl-C inside its calls back into one."""
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
-            cause = cause.__cause__ or cause.__context__
-        raise
-
-
-@contextlib.contextmanager
-def _watched(callback: Callback | None, progress: bool) -> Any:
-    if not progress:
-        yield callback
-        return
-    from cofem.progress import FitProgress
-
-    with FitProgress() as bar:
-
-        def both(state: Any) -> object:
-            bar.update(state)
-            return callback(state) if callback is not None else None
-
-        yield both
 
 
 __all__ = ["ConvergenceWarning", "fit", "posterior"]

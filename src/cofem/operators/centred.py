@@ -143,6 +143,10 @@ def centred(op: LinearOperator, direction: Array | None = None) -> tuple[LinearO
         return node, node
     xp = backend.namespace(op.matrix)
     columns = node.reduce(xp.matrix_transpose(op.matrix))
+    # What rounding leaves of a column that is constant is not a column.
+    eps = float(xp.finfo(columns.dtype).eps)
+    left, whole = xp.max(xp.abs(columns), axis=1), xp.max(xp.abs(op.matrix), axis=0)
+    columns = xp.where((left > 10 * eps * whole)[:, None], columns, xp.zeros_like(columns))
     return Dense(xp.matrix_transpose(columns)), node
 
 
