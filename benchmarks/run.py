@@ -11,7 +11,7 @@ from pathlib import Path
 
 NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
          "banded", "distributed",
-         "sklearn_ard", "models", "calcium", "mri",
+         "sklearn_ard", "sklearn_prior", "models", "calcium", "mri",
          "fields_meg", "fields_sindy", "fields_doa", "fields_drt")
 HERE = Path(__file__).resolve().parent
 

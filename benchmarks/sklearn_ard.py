@@ -15,11 +15,10 @@ import scipy.sparse
 
 from common import GIB, Claim, Result, Table, median, note
 from isolated import Outcome, isolated
-from sklearn_pruning import pruning_table
 
 OURS, ARD, RIDGE = "SparseBayesRegressor", "ARDRegression", "BayesianRidge"
 SCALED = "StandardScaler, ARDRegression"
-PLAIN, LASSO = "the same, prune=False", "LassoCV"
+PLAIN, LASSO = "the same, prior=\"ard\"", "LassoCV"
 ORACLE = "least squares, told the relevant"
 ESTIMATORS = (OURS, PLAIN, ARD, RIDGE, LASSO, ORACLE)
 SPARSE_TOO = (OURS, PLAIN, LASSO, ORACLE)
@@ -80,7 +79,6 @@ def run(quick: bool) -> Result:
             [row for rows in small for row in rows],
         )
     )
-    tables.append(pruning_table(seeds))
     for rows in small:
         ours, best = rows[0], max(rows[2:], key=lambda row: row[3])
         claims.append(
@@ -180,7 +178,7 @@ def _estimator(name: str, relevant: np.ndarray | None = None) -> Any:
     if name in (OURS, PLAIN):
         from cofem.sklearn import SparseBayesRegressor
 
-        return SparseBayesRegressor(prune=name == OURS)
+        return SparseBayesRegressor(prior="auto" if name == OURS else "ard")
     if name == ORACLE:
         assert relevant is not None
         return Oracle(relevant)

@@ -20,7 +20,9 @@ def test_weights_intercept_and_error_bars_are_the_dense_posterior(kind, intercep
     for seed in range(2):
         X, y, _ = problem(seed, *shape)
         weights = np.random.default_rng(seed).uniform(0.5, 3, size=shape[0])
-        model = SparseBayesRegressor(fit_intercept=intercept, max_iter=30, tol=0)
+        model = SparseBayesRegressor(
+            fit_intercept=intercept, max_iter=30, tol=0, prior="ard"
+        )
         given = KINDS[kind](X)
         model.fit(given, y, sample_weight=weights)
         covariance, mean_map = flat_intercept_posterior(model, X, weights)
@@ -46,7 +48,7 @@ def test_weights_intercept_and_error_bars_are_the_dense_posterior(kind, intercep
 def test_the_score_is_the_evidence_of_the_data_without_their_mean(shape):
     X, y, _ = problem(3, *shape)
     n = shape[0]
-    model = SparseBayesRegressor(max_iter=20, tol=0).fit(X, y)
+    model = SparseBayesRegressor(max_iter=20, tol=0, prior="ard").fit(X, y)
     # Orthonormal coordinates of what is left when the mean is taken away.
     basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
     turned = basis.T @ X

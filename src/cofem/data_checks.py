@@ -13,6 +13,10 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators import Dense, LinearOperator, Sparse, check_adjoint
 
+# The share of the exponents' range that is left to sums and to noise below the signal: a factor of
+# 10^20 in double precision.
+ROOM = 1 / 15
+
 
 def array_or_list(y: Any) -> Any:
     """Return y as an array or a list; tables of other libraries become NumPy's arrays."""
@@ -41,11 +45,12 @@ def refuse_columns(shape: tuple[int, int], op: LinearOperator) -> None:
 
 
 def refuse_unsquarable(y: Array, name: str) -> None:
-    """Refuse data whose squares, or one over them, leave the range of their type."""
+    """Refuse data whose squares, or one over them, come near the end of the range of their type."""
     xp = backend.namespace(y)
     largest = float(xp.max(xp.abs(y)))
-    limits = xp.finfo(y.dtype)
-    low, high = math.sqrt(10 / float(limits.max)), math.sqrt(float(limits.max) / y.shape[0]) / 10
+    most = float(xp.finfo(y.dtype).max)
+    room = most**ROOM
+    low, high = math.sqrt(room / most), math.sqrt(most / y.shape[0] / room)
     if largest != 0.0 and not low < largest < high:
         raise ValueError(
             f"{name} is {'large' if largest > 1 else 'small'}, {largest:.2g}, beyond what can be "

@@ -7,6 +7,7 @@ joint tasks has an axis of tasks, also where there is only one.
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from cofem.inference.filtered_mode import filtered_mode
 from cofem.inference.model import Task
 from cofem.inference.options import whole_number
 from cofem.inference.sampling import deviations, variance_of_map
-from cofem.operators import LinearOperator, as_operator, check_adjoint
+from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 
 if TYPE_CHECKING:
     from cofem.posterior import Posterior
@@ -96,22 +97,88 @@ def checked_map(post: Posterior, given: Any, name: str, call: str) -> LinearOper
     return op
 
 
-def map_variance(
-    post: Posterior, op: LinearOperator, n_samples: int, seed: int, noise: bool = False
-) -> Array:
-    """Return the variance of every entry of ``op`` z, (M,) or (L, M); with the noise if told."""
+def map_variance(post: Posterior, op: LinearOperator, n_samples: int, seed: int) -> Array:
+    """Return the variance of every entry of ``op`` z, (M,) or (L, M)."""
     n_samples = whole_number("n_samples", n_samples, least=1)
+    return _shaped(post, _variances(post, [op] * len(post.tasks), n_samples, seed))
+
+
+def prediction(post: Posterior, op: LinearOperator, noise: bool) -> tuple[Array, Array]:
+    """Return mean and variance of new data behind ``op``, (M,) or (L, M).
+
+    Given z, the constant is its level − row z and an error of its own: so new data vary as
+    (op − row) z does, and that error comes on top.
+    """
+    mean, variances = op.forward(post.mean), _variances(post, _shifted(post, op), 256, 0)
+    for i, task in enumerate(post.tasks):
+        share = 0.0 if task.intercept is None else 1 / task.intercept.weight
+        variances[i] = variances[i] + (share + noise) / task.noise_precision
+    if post.intercept is not None:
+        shift = np.asarray(post.intercept)[..., None].tolist()
+        xp = backend.namespace(mean)
+        is_complex = backend.is_complex(mean) or np.iscomplexobj(post.intercept)
+        dtype = backend.complex_dtype(mean.dtype, xp) if is_complex else mean.dtype
+        mean = xp.astype(mean, dtype, copy=False) + xp.asarray(
+            shift, dtype=dtype, device=backend.device_of(mean)
+        )
+    return mean, _shaped(post, variances)
+
+
+def intercepts(post: Posterior) -> tuple[Any, Any]:
+    """Return mean and standard deviation of the constant, float or (L,)."""
+    joint = post.gaussian_mean.ndim == 2
+    rows, values = [], []
+    for i, task in enumerate(post.tasks):
+        assert task.intercept is not None
+        row, mean = task.intercept.row, post.mean[i, :] if joint else post.mean
+        xp = backend.namespace(row)
+        product = row * mean
+        wide = backend.complex_dtype if backend.is_complex(product) else backend.real_dtype
+        there = xp.sum(xp.astype(product, wide(xp.float64, xp), copy=False))
+        value = task.intercept.level - complex(there)
+        values.append(value if backend.is_complex(product) else value.real)
+        rows.append(Dense(row[None, :]))
+    spread = [
+        float(v[0]) + 1 / (t.noise_precision * t.intercept.weight)  # type: ignore[union-attr]
+        for v, t in zip(_variances(post, rows, 256, 0), post.tasks, strict=True)
+    ]
+    if not joint:
+        return values[0], float(np.sqrt(spread[0]))
+    return np.asarray(values), np.sqrt(np.asarray(spread))
+
+
+def _shifted(post: Posterior, op: LinearOperator) -> list[LinearOperator]:
+    """Return ``op`` − row for every task with a constant; tasks alike share it."""
+    made: dict[int, LinearOperator] = {}
+    out = []
+    for task in post.tasks:
+        if task.intercept is None:
+            out.append(op)
+            continue
+        if id(task.operator) not in made:
+            row = task.intercept.row
+            xp = backend.namespace(row)
+            ones = xp.ones((op.shape[0], 1), dtype=row.dtype, device=backend.device_of(row))
+            made[id(task.operator)] = op - Dense(ones) @ Dense(row[None, :])
+        out.append(made[id(task.operator)])
+    return out
+
+
+def _variances(
+    post: Posterior, maps: Sequence[LinearOperator], n_samples: int, seed: int
+) -> list[Array]:
+    """Return the variances (M,) of a map of z for every task."""
     found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance
     rows = []
-    for task in post.tasks:
+    for task, op in zip(post.tasks, maps, strict=True):
         kind = (id(task.operator), task.noise_precision)
         if kind not in found:
             found[kind] = variance_of_map(
                 task, post.precision, op, like=post.gaussian_mean, n_samples=n_samples, seed=seed,
                 sparsifier=post.sparsifier,
             )
-        rows.append(found[kind] + 1 / task.noise_precision if noise else found[kind])
-    return _shaped(post, rows)
+        rows.append(found[kind])
+    return rows
 
 
 def _shaped(post: Posterior, rows: list[Array]) -> Array:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 import warnings
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from cofem import backend, validation
@@ -15,16 +12,18 @@ from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.dispatch import run_method, starting_precision
+from cofem.inference.dispatch import run_method
 from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
 from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
 from cofem.inference.model import Model, Task
 from cofem.inference.options import whole_number
 from cofem.inference.stopping import Verdict
-from cofem.learning.fit import Learned, Settings, choose_prior, learn, with_noise_found
+from cofem.learning.fit import Learned, Settings, choose_prior, learn
 from cofem.posterior import Posterior
 from cofem.results import posterior_of
+from cofem.sparse_bayes import sees_nothing, sparse_bayes
+from cofem.watching import interrupts_as_themselves, watched
 
 
 def fit(
@@ -32,8 +31,11 @@ def fit(
     y: Any,
     *,
     noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
     method: Any = "auto",
     prior: str = "auto",
+    intercept: bool = False,
     nonnegative: bool = False,
     real: bool = False,
     groups: Any = None,
@@ -57,8 +59,15 @@ def fit(
         tasks that share their prior precisions.
     y : array (N,)
         The data; a list of them for a list of phi, or (L, N) with one phi.
-    noise_precision : float, optional
-        β = 1/σ², one for all tasks or (L,). None: estimated (``docs/noise.md``).
+    noise_precision : float or array, optional
+        β = 1/σ²: one for all, (L,) for joint tasks, or (N,) for every row of one task, (L, N) of
+        joint ones. ``post.noise_precision`` is then their mean. None: learned
+        (``docs/noise.md``).
+    noise_std : float or array, optional
+        σ, in place of ``noise_precision``, in the same shapes.
+    weights : array (N,), optional
+        Row i has the noise precision β ``weights[i]``: rows whose precisions are known up to a
+        factor β, which is learned if ``noise_precision`` is None. (L, N) for joint tasks.
     method : str or method object
         "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
         dataclass such as ``cofem.CoFEM(n_probes=20)``.
@@ -67,6 +76,9 @@ def fit(
         coordinates together. "ard": one precision for every coordinate, sparse Bayesian
         learning as in the paper. "auto": the mixture, and "ard" where its end cannot be
         certified or the model is one it is not made for (``docs/prior.md``).
+    intercept : bool
+        y = Φz + c + noise with a constant c that is not penalised (a flat prior):
+        ``post.intercept`` and ``post.intercept_std``; every joint task has its own.
     nonnegative : bool
         z ≥ 0, by a rectified Gaussian posterior.
     real : bool
@@ -124,16 +136,23 @@ def fit(
     max_iter = whole_number("max_iter", max_iter, least=1)
     tol = validation.tolerance(tol)
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
+    given = noise_precision is not None or noise_std is not None
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     which = choose_prior(prior, chosen, model)
+    if which != "ard" and sees_nothing(model):
+        if which == "mixture":
+            raise ValueError("prior=\"mixture\": phi is zero, and nothing can be learned behind it")
+        which = "ard"
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
     with (
         interrupts_as_themselves(),
         backend.few_blas_threads(_largest_matrix(model)),
-        _watched(callback, progress) as watch,
+        watched(callback, progress) as watch,
     ):
         kept = None
         if checkpoint is not None:
@@ -144,9 +163,9 @@ def fit(
         )
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":
-            learned = _ard(model, noise_precision is not None, settings, kept)
+            learned = sparse_bayes(model, given, settings, kept)
         else:
-            learned = learn(model, which, noise_precision is not None, settings)
+            learned = learn(model, which, given, settings)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint)
@@ -161,8 +180,11 @@ def posterior(
     y: Any,
     *,
     precision: Any,
-    noise_precision: Any,
+    noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
     method: Any = "auto",
+    intercept: bool = False,
     nonnegative: bool = False,
     real: bool = False,
     sparsifier: Any = None,
@@ -172,12 +194,12 @@ def posterior(
 
     Parameters
     ----------
-    phi, y, method, nonnegative, real, sparsifier, seed
+    phi, y, weights, method, intercept, nonnegative, real, sparsifier, seed
         As for :func:`fit`.
     precision : array (D,)
         α, the prior precision of every coordinate; (M,) with a sparsifier.
-    noise_precision : float
-        β.
+    noise_precision, noise_std : float or array
+        β, or σ: one of them, as for :func:`fit`.
 
     Examples
     --------
@@ -187,10 +209,12 @@ def posterior(
     >>> post.mean, post.variance
     (array([0.75, 1.5 ]), array([0.25, 0.25]))
     """
-    if noise_precision is None:
+    if noise_precision is None and noise_std is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = whole_number("seed", seed, least=0)
-    tasks, joint = validation.tasks_from(phi, y, noise_precision, validation.flag("real", real))
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
     model = _model(tasks, nonnegative, sparsifier)
     alpha = validation.prior_precision(precision, model.n_precisions, model.like)
     chosen = choose_method(method, model)
@@ -250,67 +274,9 @@ def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoin
     return Checkpoint(path, model, method, seed)
 
 
-def _ard(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
-    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
-    searched = 0
-    if not given:
-        model, searched = _with_estimated_noise(model, settings, kept)
-    outcome = run_method(
-        model, settings.method, starting_precision(model, settings.method), seed=settings.seed,
-        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
-        group=settings.group,
-    )  # fmt: skip
-    history = outcome.found.history
-    history["products"] = [p + searched for p in history["products"]]
-    return Learned("ard", model, outcome)
-
-
-def _with_estimated_noise(
-    model: Model, settings: Settings, kept: Checkpoint | None
-) -> tuple[Model, int]:
-    """Return the model with its noise precision found, and the products that took."""
-    if kept is not None and kept.noise_precisions is not None:
-        return model.with_noise(kept.noise_precisions), kept.searched
-    search = replace(settings, keeper=None, tol=1e-4, max_iter=100)
-    found, products = with_noise_found(model, search)
-    if kept is not None:
-        kept.found_noise([t.noise_precision for t in found.tasks], products)
-    return found, products
-
-
 def _largest_matrix(model: Model) -> int:
     """Return the number of entries of the largest Φ, dense or not."""
     return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
-
-
-@contextlib.contextmanager
-def interrupts_as_themselves() -> Iterator[None]:
-    """Turn the SystemError that numba makes of a Ctrl-C inside its calls back into one."""
-    try:
-        yield
-    except SystemError as error:
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, KeyboardInterrupt):
-                raise KeyboardInterrupt from None
-            cause = cause.__cause__ or cause.__context__
-        raise
-
-
-@contextlib.contextmanager
-def _watched(callback: Callback | None, progress: bool) -> Any:
-    if not progress:
-        yield callback
-        return
-    from cofem.progress import FitProgress
-
-    with FitProgress() as bar:
-
-        def both(state: Any) -> object:
-            bar.update(state)
-            return callback(state) if callback is not None else None
-
-        yield both
 
 
 __all__ = ["ConvergenceWarning", "fit", "posterior"]

@@ -44,6 +44,8 @@ class Posterior:
         Whether the mean settled, and what happened in words.
     method, options
         The name of the method that ran, and its dataclass.
+    intercept, intercept_std : float or ndarray (L,), or None
+        Mean and standard deviation of the constant, where the fit had one.
     prior : {"mixture", "ard"}
         The prior that ran: learned, or one precision for every coordinate.
     marginals : Marginals or None
@@ -76,6 +78,8 @@ class Posterior:
     options: Any
     nonnegative: bool = False
     prior: str = "ard"
+    intercept: Any = None
+    intercept_std: Any = None
     marginals: Marginals | None = field(default=None, repr=False)
     pull: Any = field(default=None, repr=False)
     tasks: tuple[Task, ...] = field(default=(), repr=False)
@@ -272,7 +276,9 @@ class Posterior:
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
         """Return mean and standard deviation of ``phi_new`` z, with the noise unless told.
 
-        Shapes (M,), or (L, M) for L joint tasks: ``phi_new`` is applied to each.
+        Shapes (M,), or (L, M) for L joint tasks: ``phi_new`` is applied to each. The intercept,
+        where there is one, and its correlation with z are in both. The noise is that of a row
+        of weight one.
 
         Examples
         --------
@@ -284,8 +290,8 @@ class Posterior:
         (array([0.]), array([0.5]))
         """
         op = derived.checked_map(self, phi_new, "phi_new", "predict")
-        variance = derived.map_variance(self, op, 256, 0, noise=bool(noise))
-        return op.forward(self.mean), backend.namespace(variance).sqrt(variance)
+        mean, variance = derived.prediction(self, op, noise=bool(noise))
+        return mean, backend.namespace(variance).sqrt(variance)
 
     # -- files and display -----------------------------------------------------
 
@@ -313,11 +319,18 @@ class Posterior:
         state = "converged" if self.converged else "not converged"
         beta = np.atleast_1d(np.asarray(self.noise_precision))
         noise = f"{beta[0]:.4g}" if len(beta) == 1 else f"{len(beta)} values"
+        if self.intercept is not None:
+            noise += f", intercept={_shown(self.intercept)} ± {_shown(self.intercept_std)}"
         return (
             f"Posterior({shape} unknowns, {active}; {self.method}, prior {self.prior}, "
             f"{iterations} iterations, "
             f"{state}; noise_precision={noise}, log_evidence={self.log_evidence:.6g})"
         )
+
+
+def _shown(value: Any) -> str:
+    """Return a number, or how many they are."""
+    return f"{value:.4g}" if np.ndim(value) == 0 else f"{len(value)} values"
 
 
 def _check_level(level: Any) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.derived import intercepts
 from cofem.inference.methods import Method
 from cofem.inference.moments import Report
 from cofem.learning.fit import Learned
@@ -37,7 +39,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
     if marginals is not None and not joint:
         marginals = marginals.of_one_task()
     beta = np.array([t.noise_precision for t in model.tasks])
-    return Posterior(
+    post = Posterior(
         gaussian_mean=shaped(found.means),
         gaussian_variance=shaped(per_task("variance")),
         variance_error=shaped(per_task("variance_error")),
@@ -57,6 +59,10 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
         tasks=model.tasks,
         sparsifier=model.sparsifier,
     )
+    if model.tasks[0].intercept is None:
+        return post
+    value, std = intercepts(post)
+    return replace(post, intercept=value, intercept_std=std)
 
 
 def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:

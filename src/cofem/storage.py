@@ -13,9 +13,11 @@ from cofem.files import atomic_write, read_archive
 from cofem.inference.loop import empty_history
 from cofem.inference.methods import METHODS
 from cofem.inference.model import Task
+from cofem.noise_arguments import Noise
 from cofem.operators import LinearOperator, as_operator
 from cofem.operators.realified import Realified
 from cofem.posterior import Posterior
+from cofem.preparation import Preparation
 
 FORMAT = "cofem posterior 1"
 _ARRAYS = ("gaussian_mean", "gaussian_variance", "variance_error", "precision")
@@ -44,8 +46,15 @@ def save_posterior(post: Posterior, path: Any) -> None:
         arrays[name] = np.asarray(getattr(post, name))
     for name, values in post.history.items():
         arrays[f"history_{name}"] = np.asarray(values, dtype=np.float64)
+    if post.intercept is not None:
+        arrays["intercept"] = np.asarray(post.intercept)
+        arrays["intercept_std"] = np.asarray(post.intercept_std)
     for i, task in enumerate(post.tasks):
         arrays[f"y_{i}"] = backend.to_numpy(task.y)
+        if task.weights is not None:
+            arrays[f"weights_{i}"] = task.weights
+        if task.intercept is not None:
+            arrays[f"level_{i}"] = np.asarray(task.intercept.level)
     arrays.update(storage_marginals.packed(post))
     about = {
         "format": FORMAT,
@@ -116,6 +125,8 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
             storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
         ),
         pull=arrays[storage_marginals.PULL] if learned else None,
+        intercept=_number(arrays.get("intercept")),
+        intercept_std=_number(arrays.get("intercept_std")),
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
         sparsifier=image,
     )
@@ -178,6 +189,9 @@ def _first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
             return f"{name} is {values.dtype} of shape {values.shape}"
         if _is_count(name) and not np.all(np.isfinite(values)):
             return f"{name} is not finite"
+    wrong = _faulty_constant(arrays, shape)
+    if wrong:
+        return wrong
     data = sum(name.startswith("y_") for name in arrays)
     for i in range(data):
         y = arrays.get(f"y_{i}", np.empty(0))
@@ -195,6 +209,25 @@ def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
     if about.get("sparsified", False):
         return "the learned prior does not go with a sparsifier"
     return storage_marginals.first_fault(arrays, arrays["gaussian_mean"])
+
+
+def _faulty_constant(arrays: dict[str, Any], shape: tuple[int, ...]) -> str:
+    """Say what is wrong with the intercept or the row weights, where there are any."""
+    value, std = arrays.get("intercept"), arrays.get("intercept_std")
+    if (value is None) != (std is None):
+        return "it has only one of intercept and intercept_std"
+    if value is not None and std is not None:
+        kinds = value.dtype.kind in "fc" and std.dtype.kind == "f"
+        if not kinds or value.shape != shape or std.shape != shape:
+            return f"intercept is {value.dtype} of shape {value.shape}"
+    for i in range(sum(name.startswith("y_") for name in arrays)):
+        level = arrays.get(f"level_{i}", np.empty(0) if value is not None else np.zeros(()))
+        if level.shape != () or level.dtype.kind not in "fc":
+            return f"level_{i} is not a number"
+        weights = arrays.get(f"weights_{i}", np.ones(1))
+        if weights.ndim != 1 or weights.dtype.kind != "f" or not np.all(weights > 0):
+            return f"weights_{i} is not a vector of positive numbers"
+    return ""
 
 
 def _operators(phi: Any) -> list[LinearOperator]:
@@ -220,20 +253,30 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
         raise ValueError("phi: the file holds no data to go with it (it was saved without phi)")
     if len(operators) == 1:
         operators = operators * len(data)
-    if real:  # complex data were saved in their stacked real form
-        operators = [
-            Realified(op) if len(y) == 2 * op.shape[0] else op
-            for op, y in zip(operators, data, strict=len(operators) == len(data))
-        ]
     if len(operators) != len(data):
         raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
     beta = np.broadcast_to(arrays["noise_precision"], (len(data),))
     unknowns = arrays["gaussian_mean"].shape[-1]
-    for op, y in zip(operators, data, strict=True):
-        if op.shape != (len(y), unknowns):
-            rows = f"{len(y)}" if not real else f"{len(y)} (real data) or {len(y) // 2} (complex)"
-            raise ValueError(f"phi must have {rows} rows and {unknowns} columns, got {op.shape}")
-    return tuple(Task(op, y, float(b)) for op, y, b in zip(operators, data, beta, strict=True))
+    constant = int("intercept" in arrays)  # it took a row with it
+    prepared, tasks = Preparation(bool(constant), real), []
+    for i, (op, y) in enumerate(zip(operators, data, strict=True)):
+        # Complex data were saved in their stacked real form.
+        stacked = real and len(y) == 2 * (op.shape[0] - constant)
+        rows = (len(y) // 2 if stacked else len(y)) + constant
+        if op.shape != (rows, unknowns):
+            many = f"{rows}"
+            if real:
+                many += f" (real data) or {len(y) // 2 + constant} (complex)"
+            raise ValueError(f"phi must have {many} rows and {unknowns} columns, got {op.shape}")
+        noise = Noise(float(beta[i]), arrays.get(f"weights_{i}"))
+        level = _number(arrays.get(f"level_{i}"))
+        tasks.append(prepared.again(op, y, noise, level, stacked=stacked))
+    return tuple(tasks)
+
+
+def _number(value: Any) -> Any:
+    """Return a number as Python's, an array as it is."""
+    return value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
 def _column(name: str, values: np.ndarray) -> list[float]:

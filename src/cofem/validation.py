@@ -18,13 +18,21 @@ from cofem.data_checks import (
     refuse_unsquarable_columns,
 )
 from cofem.inference.model import Task, Tie
+from cofem.noise_arguments import noise_from
 from cofem.operators import Dense, LinearOperator, Sparse, as_operator, check_adjoint
 from cofem.operators._validation import numbers
-from cofem.operators.realified import Realified
+from cofem.preparation import Preparation
 
 
 def tasks_from(
-    phi: Any, y: Any, noise_precision: Any, real: bool = False
+    phi: Any,
+    y: Any,
+    noise_precision: Any,
+    noise_std: Any = None,
+    weights: Any = None,
+    *,
+    intercept: bool = False,
+    real: bool = False,
 ) -> tuple[tuple[Task, ...], bool]:
     """Turn phi and y into tasks that agree in shape, library, device and precision.
 
@@ -32,7 +40,8 @@ def tasks_from(
     whether they were given jointly.
     """
     operators, data, joint = _paired(phi, y)
-    beta = _noise_precisions(noise_precision, len(data))
+    noise = noise_from(noise_precision, noise_std, weights, [len(v) for v in data], joint)
+    prepared = Preparation(flag("intercept", intercept), flag("real", real))
     home = [(f"y[{i}]" if joint else "y", a) for i, a in enumerate(data)]
     for i, op in enumerate(operators):
         matrix = getattr(op, "matrix", None)
@@ -42,7 +51,6 @@ def tasks_from(
     single = all(_is_single(a) for _, a in home)
     xp = backend.namespace(data[0])
     tasks: list[Task] = []
-    stacked: dict[int, Realified] = {}  # one for each operator: tasks that share it stay together
     for i, (op, values) in enumerate(zip(operators, data, strict=True)):
         where = f"[{i}]" if joint else ""
         if op.shape[0] != values.shape[0]:
@@ -72,19 +80,8 @@ def tasks_from(
         refuse_unsquarable(values, f"y{where}")
         if isinstance(op, (Dense, Sparse)):
             refuse_unsquarable_columns(op, values, f"phi{where}")
-        task = Task(op, values, beta[i])
-        wants_real = real or op.field == "real"
-        tasks.append(_with_real_unknowns(task, stacked) if wants_real else task)
+        tasks.append(prepared.task(op, values, noise[i]))
     return tuple(tasks), joint
-
-
-def _with_real_unknowns(task: Task, stacked: dict[int, Realified]) -> Task:
-    """Return the task in its stacked real form, if anything in it is complex."""
-    if not task.operator.is_complex and not backend.is_complex(task.y):
-        return task
-    operator = stacked.setdefault(id(task.operator), Realified(task.operator))
-    volume = task.operator.shape[0] * math.log(2)  # the stacking stretches by √2 in 2N axes
-    return Task(operator, operator.stack(task.y), task.noise_precision, volume)
 
 
 def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
@@ -144,28 +141,6 @@ def _vector(y: Any, name: str) -> Array:
 def _is_single(x: Array) -> bool:
     xp = backend.namespace(x)
     return x.dtype in (xp.float32, xp.complex64)
-
-
-def _noise_precisions(value: Any, n_tasks: int) -> list[float]:
-    if value is None:
-        return [math.nan] * n_tasks
-    if backend.is_array(value):
-        value = backend.to_numpy(value)
-    try:
-        beta = np.asarray(value)
-    except ValueError:
-        raise TypeError(f"noise_precision must be a number, got {value!r}") from None
-    if beta.dtype.kind not in "iuf":  # strings of digits and True are mistakes too
-        raise TypeError(f"noise_precision must be a number, got {value!r}")
-    beta = beta.astype(np.float64)
-    if beta.ndim > 1 or (beta.ndim == 1 and beta.shape[0] != n_tasks):
-        raise ValueError(
-            f"noise_precision must be one number or one per task ({n_tasks}), "
-            f"got shape {beta.shape}"
-        )
-    if not np.all(np.isfinite(beta)) or not np.all(beta > 0):
-        raise ValueError(f"noise_precision must be positive and finite, got {value!r}")
-    return [float(b) for b in np.broadcast_to(beta, (n_tasks,))]
 
 
 def sparsifier_from(sparsifier: Any, tasks: tuple[Task, ...]) -> LinearOperator | None:

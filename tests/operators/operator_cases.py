@@ -17,6 +17,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from cofem import operators as ops
+from cofem.operators.centred import Centred
+from cofem.operators.row_weights import scaled_rows
 
 rng = np.random.default_rng(7)
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -107,6 +109,14 @@ def ar(coefficients: tuple[float, ...], n: int) -> np.ndarray:
     return on_rows(lambda eye: scipy.signal.lfilter([1.0], a, eye, axis=-1), n)
 
 
+def without_constant(matrix: np.ndarray, weights: Any = 1.0) -> np.ndarray:
+    """Reflect the direction of the constant to the first axis, written out, and drop that row."""
+    n = len(matrix)
+    u = np.sqrt(np.broadcast_to(weights, (n,)) / np.sum(np.broadcast_to(weights, (n,))))
+    v = u + np.eye(n)[0]
+    return ((np.eye(n) - 2 * np.outer(v, v) / (v @ v)) @ matrix)[1:]
+
+
 def wrapped() -> ops.LinearOperator:
     return ops.as_operator(scipy.sparse.linalg.aslinearoperator(A))
 
@@ -188,6 +198,31 @@ CASES: dict[str, Case] = {
     "identity": Case(lambda: ops.Identity(4), lambda: np.eye(4)),
     "diagonal": Case(lambda: ops.Diagonal(np.arange(4)), lambda: np.diag(np.arange(4.0))),
     "diagonal-complex": Case(lambda: ops.Diagonal(WEIGHTS), lambda: np.diag(WEIGHTS)),
+    "centred": Case(lambda: Centred(ops.Dense(A)), lambda: without_constant(A)),
+    "centred-offset": Case(
+        lambda: Centred(ops.Dense(A + 20.0)), lambda: without_constant(A)
+    ),
+    "centred-complex": Case(lambda: Centred(ops.Dense(C)), lambda: without_constant(C)),
+    "centred-weighted": Case(
+        lambda: Centred(ops.Dense(TALL), np.sqrt(np.arange(1.0, 13.0))),
+        lambda: without_constant(TALL, np.arange(1.0, 13.0)),
+    ),
+    "centred-sparse": Case(
+        lambda: Centred(ops.Sparse(S)), lambda: without_constant(S.toarray()), everywhere=False
+    ),
+    "centred-dct": Case(
+        lambda: Centred(ops.DCT(11, ROWS)), lambda: without_constant(on_rows(idct, 11)[ROWS])
+    ),
+    "centred-fourier": Case(
+        lambda: Centred(ops.Fourier(9)), lambda: without_constant(fourier_matrix((9,), slice(None)))
+    ),
+    "centred-walk": Case(
+        lambda: Centred(ops.Autoregressive((1.0,), 8)), lambda: without_constant(np.tri(8))
+    ),
+    "weighted-rows": Case(
+        lambda: scaled_rows(ops.DCT(11, ROWS), np.array([1.0, 2.0, 3.0])),
+        lambda: np.diag([1.0, 2.0, 3.0]) @ on_rows(idct, 11)[ROWS],
+    ),
     "adjoint": Case(lambda: ops.Dense(C).H, lambda: C.conj().T),
     "adjoint-dct": Case(lambda: ops.DCT(11, ROWS).H, lambda: on_rows(idct, 11)[ROWS].T),
     "adjoint-bior": Case(

@@ -47,6 +47,9 @@ def solve(
             "the shortest description of the data.",
         ),
     ] = None,
+    intercept: Annotated[
+        bool, typer.Option("--intercept", help="y has a constant besides Φz, unknown and free.")
+    ] = False,
     nonnegative: Annotated[
         bool, typer.Option("--nonnegative", help="z is known not to be negative.")
     ] = False,
@@ -103,6 +106,7 @@ def solve(
             matrix,
             measurements,
             noise_precision=noise_precision,
+            intercept=intercept,
             nonnegative=nonnegative,
             method=method,
             max_iter=max_iter,
@@ -172,6 +176,11 @@ def summarise(post: Any) -> dict[str, Any]:
         "iterations": len(post.history["iteration"]),
         "noise_precision": post.noise_precision,
         "log_evidence": post.log_evidence,
+        **(
+            {}
+            if post.intercept is None
+            else {"intercept": post.intercept, "intercept_std": post.intercept_std}
+        ),
         "n_support": int(backend.to_numpy(post.support()).sum()),
         "products": post.history["products"][-1],
     }
@@ -187,6 +196,11 @@ def show(facts: dict[str, Any]) -> None:
             "EM iterations": report.number(facts["iterations"]),
             "noise precision": report.number(facts["noise_precision"]),
             "log evidence": report.number(facts["log_evidence"]),
+            **{
+                name.replace("_", " "): report.number(facts[name])
+                for name in ("intercept", "intercept_std")
+                if name in facts
+            },
             "not zero, with 95 % certainty": report.number(facts["n_support"]),
             "products with Φ": report.number(facts["products"]),
             "time": f"{facts['seconds']:.1f} s",

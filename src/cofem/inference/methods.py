@@ -16,6 +16,7 @@ from cofem.inference.sequential import Sequential
 from cofem.inference.vi import VI
 from cofem.linalg.probes import ProbeMaker
 from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
+from cofem.operators.centred import Centred
 
 __all__ = [
     "AMP",
@@ -239,7 +240,8 @@ def _best_for(model: Model) -> Method:
     operators = [task.operator for task in model.tasks]
     if model.sparsifier is None and all(map(is_banded, operators)):
         return Banded()
-    dense = isinstance(operators[0], (Dense, Sparse))
+    first = operators[0]
+    dense = isinstance(first.op if isinstance(first, Centred) else first, (Dense, Sparse))
     if model.sparsifier is not None:
         # Woodbury needs the inverse of the prior; the probes are several times as many.
         small = operators[0].shape[1] <= (1000 if dense else 300)
@@ -256,6 +258,11 @@ def _refuse_unfit(method: Method, model: Model) -> None:
     """Say by name what a method cannot do, before anything is computed."""
     if isinstance(method, Banded):
         unfit = [t.operator for t in model.tasks if not is_banded(t.operator)]
+        if unfit and any(t.intercept is not None or t.weights is not None for t in model.tasks):
+            raise ValueError(
+                'method "banded" takes neither intercept=True nor noise that differs between rows; '
+                'use "cofem" or "auto"'
+            )
         if unfit:
             raise ValueError(
                 'method "banded" needs phi to be an operators.Autoregressive of order 1 or 2, '

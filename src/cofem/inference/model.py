@@ -15,12 +15,32 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators import LinearOperator
+
+
+@dataclass(frozen=True)
+class Intercept:
+    """A constant in the data that was projected out: given x, it is N(level − row x, 1/(β weight)).
+
+    Attributes
+    ----------
+    row : array (D,)
+        The mean of every column of Φ, over the rows as they are weighted.
+    level : float or complex
+        The mean of y.
+    weight : float
+        The sum of the row weights; N without them.
+    """
+
+    row: Array
+    level: Any
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -37,12 +57,18 @@ class Task:
         β.
     log_volume : float
         Added to the log evidence where y is a scaled form of the user's data.
+    intercept : Intercept, optional
+        The constant that is no part of ``operator`` and ``y`` any more.
+    weights : ndarray (N,), optional
+        Weights of the rows, which ``operator`` and ``y`` already hold.
     """
 
     operator: LinearOperator
     y: Array
     noise_precision: float
     log_volume: float = 0.0
+    intercept: Intercept | None = None
+    weights: Any = None
 
     def with_noise(self, noise_precision: float) -> Task:
         """Return the same measurements under another noise precision."""

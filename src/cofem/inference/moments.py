@@ -115,6 +115,6 @@ def log_evidence(family: Family, alpha: Array, mean: Array, log_det_precision: f
     log_det -= n * math.log(beta)
     tasks = int(family.y.shape[0])
     if backend.is_complex(mean):
-        return -(tasks * (n * math.log(math.pi) + log_det) + quadratic)
+        return -(tasks * (n * math.log(math.pi) + log_det - family.log_volume) + quadratic)
     one = family.log_volume - 0.5 * (n * math.log(2 * math.pi) + log_det)
     return tasks * one - 0.5 * quadratic

@@ -21,7 +21,7 @@ EXACT_ROWS = 256
 EXACT_UNKNOWNS = 1024
 
 
-def _inverse(
+def inverse_of(
     task: Task, alpha: Array, sparsifier: LinearOperator | None
 ) -> Callable[[Array], Array]:
     """Return b → A⁻¹ b for rows b, to 1e-6 of their size (1e-5 in single precision)."""
@@ -64,7 +64,7 @@ def deviations(
         return banded_deviations(task, alpha, n, seed=seed, like=like, stream=stream)
     n_rows = task.operator.shape[0]
     random = backend.Random(seed, stream)
-    root, inverse = xp.sqrt(alpha), _inverse(task, alpha, sparsifier)
+    root, inverse = xp.sqrt(alpha), inverse_of(task, alpha, sparsifier)
     parts = []
     for first in range(0, n, BLOCK):
         size = min(BLOCK, n - first)
@@ -100,7 +100,7 @@ def variance_of_map(
         return (halves[: op.shape[0]] + halves[op.shape[0] :]) / 2
     n_rows, n_columns = op.shape
     if n_rows <= EXACT_ROWS:
-        return _by_rows(op, like, _inverse(task, alpha, sparsifier))
+        return _by_rows(op, like, inverse_of(task, alpha, sparsifier))
     if n_columns <= EXACT_UNKNOWNS:
         return _by_factor(task, alpha, op, like, sparsifier)
     xp = backend.namespace(like)

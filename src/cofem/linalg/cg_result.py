@@ -35,8 +35,9 @@ _MESSAGES = {
     Status.STAGNATED: "the residual cannot fall further in this precision",
     Status.NOT_POSITIVE: (
         "the matrix is not positive definite along a search direction: noise_precision may be "
-        "too large beside the prior's for this floating-point type (use float64), the "
-        "operator's adjoint may not be its adjoint, or its output is not finite"
+        "too large beside the prior's, or the columns of phi too nearly dependent, for the "
+        "floating-point type (float32: use float64); the operator's adjoint may not be its "
+        "adjoint; or its output is not finite"
     ),
 }
 

@@ -87,19 +87,30 @@ def check_jobs(n_jobs: Any) -> None:
         raise ValueError("n_jobs must not be 0: 1 is one process, -1 all cores, None joblib's own")
 
 
-def noise_of(value: Any, problems: int) -> Any:
-    """Return a noise precision per problem as an array, and anything else as it is."""
-    if value is None or np.ndim(value) == 0:
+def noise_of(options: dict[str, Any], problems: int) -> Any:
+    """Take the noise out of the options: a precision per problem as an array, or as it is."""
+    value, std = options.pop("noise_precision", None), options.pop("noise_std", None)
+    name = "noise_precision" if std is None else "noise_std"
+    if std is not None:
+        if value is not None:
+            raise ValueError("noise_std and noise_precision say the same thing: give one of them")
+        value = std
+    if value is None or (np.ndim(value) == 0 and std is None):
         return value
-    beta = np.asarray(value)
-    if beta.dtype.kind not in "iuf":
-        raise TypeError(f"noise_precision must be numbers, got dtype {beta.dtype}")
-    if beta.shape != (problems,):
+    given = np.asarray(value)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be numbers, got dtype {given.dtype}")
+    if given.shape not in ((), (problems,)):
         raise ValueError(
-            f"noise_precision must be one number or one per problem ({problems}), "
-            f"got shape {beta.shape}"
+            f"{name} must be one number or one per problem ({problems}), got shape {given.shape}"
         )
-    return beta.astype(np.float64)
+    given = given.astype(np.float64)
+    if std is None:
+        return given
+    if not np.all(given > 0):
+        raise ValueError(f"noise_std must be positive and finite, got {std!r}")
+    beta = given**-2.0
+    return beta if beta.ndim else float(beta)
 
 
 def fingerprint(op: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import numpy as np
 
 PENDING, CONVERGED, NOT_CONVERGED, FAILED = range(4)
 NAMES = (
-    "mean", "variance", "precision", "noise_precision", "log_evidence", "message", "state",
+    "mean", "variance", "precision", "noise_precision", "log_evidence", "intercept",
+    "intercept_std", "message", "state",
 )  # fmt: skip
 MESSAGE_BYTES = 240
 
@@ -24,6 +25,8 @@ class Outcome:
     precision: np.ndarray | None = None
     noise_precision: float = np.nan
     log_evidence: float = np.nan
+    intercept: complex = np.nan
+    intercept_std: float = np.nan
     converged: bool = False
     message: str = ""
     error: str = ""
@@ -56,6 +59,9 @@ class Layout:
             "precision": ((p, self.precisions), real),
             "noise_precision": ((p,), double),
             "log_evidence": ((p,), double),
+            # Complex also where z is real and the data are complex.
+            "intercept": ((p,), np.dtype(np.complex128)),
+            "intercept_std": ((p,), double),
             "message": ((p, MESSAGE_BYTES), byte),
             "state": ((p,), byte),
         }

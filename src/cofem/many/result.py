@@ -28,6 +28,7 @@ class OneOfMany:
         NaN if the fit failed.
     precision : array (M,)
     noise_precision, log_evidence : float
+    intercept, intercept_std : float or None
     converged, failed : bool
     message : str
         How the fit ended, or why it failed.
@@ -41,6 +42,8 @@ class OneOfMany:
     converged: bool
     failed: bool
     message: str
+    intercept: Any = None
+    intercept_std: Any = None
 
     @property
     def std(self) -> np.ndarray:
@@ -63,6 +66,8 @@ class ManyPosteriors:
     precision : array (P, M)
         α of every problem (M = D unless there is a sparsifier).
     noise_precision, log_evidence : array (P,)
+    intercept, intercept_std : array (P,) or None
+        The constants, where the fits had them.
     converged : array of bool (P,)
     message : list of str
         How every fit ended.
@@ -89,6 +94,8 @@ class ManyPosteriors:
     converged: np.ndarray
     message: list[str]
     failed: list[tuple[int, str]]
+    intercept: np.ndarray | None = None
+    intercept_std: np.ndarray | None = None
 
     @property
     def std(self) -> np.ndarray:
@@ -119,6 +126,8 @@ class ManyPosteriors:
             converged=bool(self.converged[i]),
             failed=any(i == which for which, _ in self.failed),
             message=self.message[i],
+            intercept=None if self.intercept is None else self.intercept[i],
+            intercept_std=None if self.intercept_std is None else self.intercept_std[i],
         )
 
     def __iter__(self) -> Iterator[OneOfMany]:
@@ -145,6 +154,7 @@ def result_of(target: Store, problems: int, tol: Any) -> ManyPosteriors:
         converged=state == CONVERGED,
         message=messages,
         failed=failed,
+        **_constants(target),
     )
     unsettled = problems - len(failed) - int(np.sum(result.converged))
     if failed:
@@ -162,3 +172,11 @@ def result_of(target: Store, problems: int, tol: Any) -> ManyPosteriors:
             stacklevel=3,
         )
     return result
+
+
+def _constants(target: Store) -> dict[str, np.ndarray]:
+    """Return the intercepts, real if they are, if there are any."""
+    value, std = (np.array(target.arrays[name][:]) for name in ("intercept", "intercept_std"))
+    if not np.any(np.isfinite(std)):
+        return {}
+    return {"intercept": value if np.any(value.imag != 0) else value.real, "intercept_std": std}

@@ -66,7 +66,8 @@ def fit_many(
         Continue what the store holds of the same phi, Y and options; problems that failed are
         tried again. False: start again, and delete what is there.
     **fit_options
-        Those of :func:`cofem.fit`. ``noise_precision`` may also have shape (P,).
+        Those of :func:`cofem.fit`. ``noise_precision`` and ``noise_std`` may also have shape (P,);
+        precisions that differ between rows go into ``weights``.
 
     Returns
     -------
@@ -92,7 +93,7 @@ def fit_many(
     op = operator_of(phi)
     Y = problems_of(Y, op)
     check_options(fit_options)
-    noise = noise_of(fit_options.pop("noise_precision", None), len(Y))
+    noise = noise_of(fit_options, len(Y))
     work = _Work(op, Y, noise, fit_options)
     same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
@@ -154,6 +155,8 @@ def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> l
                     precision=post.precision,
                     noise_precision=float(post.noise_precision),
                     log_evidence=float(post.log_evidence),
+                    intercept=np.nan if post.intercept is None else post.intercept,
+                    intercept_std=np.nan if post.intercept is None else post.intercept_std,
                     converged=bool(post.converged),
                     message=post.message,
                 )

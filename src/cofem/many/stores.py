@@ -67,7 +67,7 @@ class Store(ABC):
                 if not outcome.error:
                     row[:] = getattr(outcome, name)
             columns[name] = block
-        for name in ("noise_precision", "log_evidence"):
+        for name in ("noise_precision", "log_evidence", "intercept", "intercept_std"):
             columns[name] = np.array([getattr(outcome, name) for outcome in run])
         columns["message"] = np.stack([bytes_of(one.error or one.message) for one in run])
         return columns

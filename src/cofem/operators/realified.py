@@ -43,9 +43,7 @@ class Realified(LinearOperator):
 
     def stack(self, y: Array) -> Array:
         """Return √2 (Re y; Im y), the real form of complex data (…, N)."""
-        xp = backend.namespace(y)
-        imaginary = xp.imag(y) if backend.is_complex(y) else xp.zeros_like(y)
-        return _ROOT_TWO * xp.concat([backend.real(y), imaginary], axis=-1)
+        return stack_real(y)
 
     def __repr__(self) -> str:
         # Users know their own operator and the argument, not this class.
@@ -73,6 +71,13 @@ class Realified(LinearOperator):
             return None
         weights = self._cache.get(like, lambda: _with_its_mirror(inner), "weights")
         return MaskedTransform("fourier", inner.shape, weights, real=True)
+
+
+def stack_real(y: Array) -> Array:
+    """Return √2 (Re y; Im y), the real form of complex data (…, N)."""
+    xp = backend.namespace(y)
+    imaginary = xp.imag(y) if backend.is_complex(y) else xp.zeros_like(y)
+    return _ROOT_TWO * xp.concat([backend.real(y), imaginary], axis=-1)
 
 
 def _with_its_mirror(inner: MaskedTransform) -> Array:

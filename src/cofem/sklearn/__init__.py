@@ -11,7 +11,7 @@ if not hasattr(_validation, "validate_data"):
         'cofem.sklearn needs scikit-learn 1.6 or newer: pip install --upgrade "cofem[sklearn]"'
     )
 
+from cofem.sklearn.convergence import ConvergenceWarning
 from cofem.sklearn.regressor import SparseBayesRegressor
-from cofem.sklearn.stopping import ConvergenceWarning
 
 __all__ = ["ConvergenceWarning", "SparseBayesRegressor"]

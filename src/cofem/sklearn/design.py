@@ -259,7 +259,7 @@ def with_all_samples(design: Design) -> Design:
         missing = np.sqrt(design.outside / (count - n))
         phi = np.concatenate([design.operator.to_dense(), np.zeros((count - n, d))])
         y = np.concatenate([design.y, np.repeat(missing[:, None], count - n, axis=1)], axis=1)
-        return replace(design, operator=Dense(phi), y=y)
+        return replace(design, operator=Dense(phi), y=y, outside=np.zeros(len(y)))
     if abs(count - n) <= 1:
         return design
     factor = float(np.sqrt(n / design.samples))

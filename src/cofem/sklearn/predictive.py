@@ -12,6 +12,7 @@ import scipy.linalg
 import scipy.sparse
 
 from cofem import backend
+from cofem.inference.sampling import inverse_of
 from cofem.operators import LinearOperator
 from cofem.posterior import Posterior
 from cofem.sklearn.design import SMALL, Design
@@ -31,28 +32,59 @@ def variance_of_rows(X: Any, design: Design, post: Posterior, output: int) -> np
     if post.nonnegative:
         spread = post.variance[output]
         return np.concatenate([rows**2 @ spread for rows in _blocks(X, design)])
-    beta = float(post.noise_precision[output])
     if not design.rotated:
-        one = replace(
-            post,
-            gaussian_mean=post.gaussian_mean[output],
-            gaussian_variance=post.gaussian_variance[output],
-            variance_error=post.variance_error[output],
-            noise_precision=beta,
-            tasks=(post.tasks[output],),
-        )
-        return np.asarray(one.variance_of(design.standardised(X)))
+        return np.asarray(_one_output(post, output).variance_of(design.standardised(X)))
+    root, narrow = _factor(design, post, output)
+    parts = [np.sum((rows @ root.T) ** 2, axis=1) for rows in _blocks(X, design)]
+    if narrow:
+        return np.concatenate(parts)
+    prior = [rows**2 @ (1 / post.precision) for rows in _blocks(X, design)]
+    return np.asarray(np.clip(np.concatenate(prior) - np.concatenate(parts), 0.0, None))
+
+
+def covariance_of_rows(X: Any, design: Design, post: Posterior, output: int) -> np.ndarray:
+    """Return how (x − x̄)ᵀw/s of the rows x of X vary together, shape (M, M).
+
+    Exact, to the solver's tolerance: one linear system for every row where the design is not
+    rotated.
+    """
+    rows = np.concatenate([*_blocks(X, design)])
+    if post.nonnegative:
+        return np.asarray((rows * post.variance[output]) @ rows.T)
+    if not design.rotated:
+        one = _one_output(post, output)
+        solved = inverse_of(one.tasks[0], one.precision, None)(rows.astype(design.y.dtype))
+        found = rows @ solved.T
+        return np.asarray((found + found.T) / 2)
+    root, narrow = _factor(design, post, output)
+    image = rows @ root.T
+    if narrow:
+        return np.asarray(image @ image.T)
+    return np.asarray((rows / post.precision) @ rows.T - image @ image.T)
+
+
+def _one_output(post: Posterior, output: int) -> Posterior:
+    """Return the posterior of one output."""
+    return replace(
+        post,
+        gaussian_mean=post.gaussian_mean[output],
+        gaussian_variance=post.gaussian_variance[output],
+        variance_error=post.variance_error[output],
+        noise_precision=float(post.noise_precision[output]),
+        tasks=(post.tasks[output],),
+        marginals=None,
+    )
+
+
+def _factor(design: Design, post: Posterior, output: int) -> tuple[np.ndarray, bool]:
+    """Return F with Σ = FᵀF, and True; or with Σ = α⁻¹ − FᵀF, and False."""
     phi, alpha = np.asarray(design.operator.to_dense()), post.precision
+    beta = float(post.noise_precision[output])
     if phi.shape[1] <= SMALL:
-        root = backend.inverse_cholesky(beta * phi.T @ phi + np.diag(alpha))  # Σ = rootᵀ root
-        return np.concatenate([np.sum((rows @ root.T) ** 2, axis=1) for rows in _blocks(X, design)])
+        return backend.inverse_cholesky(beta * phi.T @ phi + np.diag(alpha)), True
     # Woodbury: Σ = α⁻¹ − α⁻¹Φᵀ (I/β + Φα⁻¹Φᵀ)⁻¹ Φα⁻¹.
     scaled = phi / alpha
-    root = backend.inverse_cholesky(np.eye(len(phi)) / beta + scaled @ phi.T) @ scaled
-    return np.concatenate([
-        np.clip(rows**2 @ (1 / alpha) - np.sum((rows @ root.T) ** 2, axis=1), 0.0, None)
-        for rows in _blocks(X, design)
-    ])
+    return backend.inverse_cholesky(np.eye(len(phi)) / beta + scaled @ phi.T) @ scaled, False
 
 
 def _blocks(X: Any, design: Design) -> Iterator[np.ndarray]:
@@ -73,6 +105,8 @@ def _blocks(X: Any, design: Design) -> Iterator[np.ndarray]:
 def evidence_elsewhere(design: Design, post: Posterior) -> float:
     """Return what the fit's log evidence lacks: dropped rows, the intercept, and units."""
     beta = np.asarray(post.noise_precision)
+    if len(post.tasks[0].y) != design.operator.shape[0]:  # all samples had their row
+        design = replace(design, operator=post.tasks[0].operator, outside=np.zeros(len(beta)))
     dropped = design.samples - design.operator.shape[0]
     noise = dropped * np.log(2 * math.pi / beta) + beta * design.outside
     return float(np.sum(-0.5 * noise - design.samples * np.log(design.y_scale)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
@@ -11,21 +10,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cofem import fitting
-from cofem.inference.methods import VI, Sequential
 from cofem.operators import as_operator
 from cofem.posterior import Posterior
-from cofem.sklearn.design import Design, rotate, standardise, with_all_samples
+from cofem.sklearn.convergence import ConvergenceWarning
+from cofem.sklearn.design import Design, rotate, standardise
+from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
-from cofem.sklearn.predictive import evidence_elsewhere, variance_of_rows
-from cofem.sklearn.pruning import Pruning
-from cofem.sklearn.stopping import ConvergenceWarning, Settled
-
-# With more than twice as many samples as directions the noise has an unbiased estimate,
-# and EM's fixed point for it is well posed.
-TALL = 2.0
-# Refits until the noise precision settles to 1 %, and the cleanest data believed: 100 dB.
-REFITS, SETTLED, CLEANEST = 10, 0.01, 1e10
+from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
+from cofem.validation import flag
 
 
 @final
@@ -40,19 +32,17 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         Whether there is an intercept. Its prior is flat.
     nonnegative : bool
         Weights ≥ 0, by a rectified Gaussian posterior. The intercept is free.
-    prune : bool
-        Whether a feature has to stand out from as many others as there are: with k relevant
-        features among D, by about √(2 log(D/k)) error bars. False: by one error bar, the
-        maximum of the evidence. Not used with ``nonnegative=True`` or the methods "vi" and
-        "sequential".
+    prior : {"auto", "mixture", "ard"}
+        As for :func:`cofem.fit`: learned for all features together, or one precision for each, as
+        ``ARDRegression`` has it. Several outputs whose noise differs are fitted with "ard".
+    groups : array of int (n_features,), optional
+        Features with equal labels are relevant together, as those of one category.
     method : str or method object
         As for :func:`cofem.fit`.
     max_iter : int
-        The most EM iterations.
+        The most iterations.
     tol : float
-        They stop when ‖Δw‖ ≤ tol (‖w‖ + σ) for features of unit length, where σ is an error
-        bar. (Relative to ‖w‖ alone they would not stop where there is nothing but noise.)
-        0: exactly ``max_iter``.
+        As for :func:`cofem.fit`; 0: exactly ``max_iter``.
     random_state : int, RandomState or None
         Decides every random number.
 
@@ -61,10 +51,16 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
     coef_, coef_std_ : array (n_features,) or (n_outputs, n_features)
         Posterior mean and standard deviation of every weight, none left out. The
         deviation is inf for a feature that does not vary: the data say nothing about it.
+    coef_probability_ : array like coef_, or None
+        The probability that a weight is not zero; None under "ard".
+    prior_ : str
+        The prior that ran, "mixture" or "ard".
     precision_ : array like coef_
         α, the prior precision of every weight, learned; 0 for a feature that does not vary.
     intercept_ : float or array (n_outputs,)
         0.0 without intercept.
+    intercept_std_ : float or array (n_outputs,)
+        Its posterior standard deviation.
     noise_precision_ : float or array (n_outputs,)
         β; inf for an output that does not vary.
     relevance_ : array (n_features,)
@@ -72,7 +68,6 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         over the outputs, which share α.
     scores_ : array (n_iter_,)
         The log evidence after every iteration; NaN where the method does not compute it.
-        It falls while features are pruned.
     n_iter_ : int
         The EM iterations of the last fit.
     n_features_in_ : int
@@ -106,7 +101,8 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         noise_precision: Any = None,
         fit_intercept: bool = True,
         nonnegative: bool = False,
-        prune: bool = True,
+        prior: str = "auto",
+        groups: Any = None,
         method: Any = "auto",
         max_iter: int = 300,
         tol: float = 1e-4,
@@ -115,7 +111,8 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         self.noise_precision = noise_precision
         self.fit_intercept = fit_intercept
         self.nonnegative = nonnegative
-        self.prune = prune
+        self.prior = prior
+        self.groups = groups
         self.method = method
         self.max_iter = max_iter
         self.tol = tol
@@ -137,9 +134,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         sample_weight : array (n_samples,), optional
             How often every sample counts.
         """
-        for name in ("fit_intercept", "nonnegative", "prune"):
-            if not isinstance(getattr(self, name), (bool, np.bool_)):
-                raise TypeError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        flag("fit_intercept", self.fit_intercept)
         X, y = self._checked_data(X, y)
         X, y, weights = weighted(X, y, sample_weight, 1 + bool(self.fit_intercept))
         self._one_output = y.ndim == 1
@@ -147,16 +142,15 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         known = known_noise(self.noise_precision, len(Y))
         design = standardise(X, Y, weights, bool(self.fit_intercept))
         design = rotate(design) or design
-        if known is None:
-            post = self._with_noise_learned(design)
-        else:
-            post = self._with_noise(design, known * design.y_scale**2)
+        names = ("nonnegative", "prior", "groups", "method", "max_iter", "tol")
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        post = fitted(design, known, seed=seed, **{name: getattr(self, name) for name in names})
         self._keep(design, post)
         if not post.converged and self.tol > 0:
             warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
         """Predict, and say how surely.
 
         Parameters
@@ -165,13 +159,18 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         return_std : bool
             Also return the standard deviation of a new observation of weight one:
             that of the prediction and the noise together.
+        return_cov : bool
+            Instead, return how new observations vary together.
 
         Returns
         -------
         mean : array (n_samples,) or (n_samples, n_outputs)
         std : array of the same shape, if asked for
+        cov : array (n_samples, n_samples) or (n_samples, n_samples, n_outputs), if asked for
         """
         check_is_fitted(self)
+        if return_std and return_cov:
+            raise ValueError("return_std and return_cov: ask for one of them")
         if is_operator(X):
             X = as_operator(X, "X")
             if X.shape[1] != self.n_features_in_:
@@ -183,10 +182,50 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         else:
             X = validate_data(self, X, reset=False, accept_sparse="csr")
             mean = X @ self.coef_.T + self.intercept_
-        if not return_std:
+        if not return_std and not return_cov:
             return mean
-        std = np.stack([self._deviation(X, i) for i in range(len(self._beta))], axis=1)
-        return mean, std[:, 0] if self._one_output else std
+        outputs = range(len(self._beta))
+        if return_std:
+            spread = np.stack([np.sqrt(self._variance(X, i)) for i in outputs], axis=-1)
+        else:
+            spread = np.stack([self._covariance(X, i) for i in outputs], axis=-1)
+        return mean, spread[..., 0] if self._one_output else spread
+
+    def sample_coef(
+        self, n_samples: int = 100, random_state: Any = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw weights and intercepts from the posterior.
+
+        Parameters
+        ----------
+        n_samples : int
+        random_state : int, RandomState or None
+
+        Returns
+        -------
+        coef : array (n_samples, n_features) or (n_samples, n_outputs, n_features)
+        intercept : array (n_samples,) or (n_samples, n_outputs)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(50, 3))
+        >>> y = 1 + X[:, 0] + 0.1 * rng.normal(size=50)
+        >>> coef, intercept = SparseBayesRegressor().fit(X, y).sample_coef(1000, random_state=0)
+        >>> coef.mean(axis=0).round(1) + 0.0, round(float(intercept.mean()), 1)
+        (array([1., 0., 0.]), 1.0)
+        """
+        check_is_fitted(self)
+        design, random = self._design, check_random_state(random_state)
+        draws = self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
+        scale = np.where(np.isfinite(self._beta), design.y_scale, 0.0)
+        coef = draws * design.inverse_scale * scale[:, None]
+        own = random.standard_normal((n_samples, len(scale))) / np.sqrt(
+            self._beta * design.total_weight
+        )
+        intercept = design.y_center - coef @ design.center + bool(self.fit_intercept) * own
+        return (coef[:, 0], intercept[:, 0]) if self._one_output else (coef, intercept)
 
     # -- the door --------------------------------------------------------------
 
@@ -203,58 +242,6 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
             multi_output=True, y_numeric=True, ensure_min_samples=2,
         )  # fmt: skip
         return X, y.astype(X.dtype, copy=False)
-
-    # -- fits ------------------------------------------------------------------
-
-    def _with_noise(self, design: Design, beta: Any, **options: Any) -> Posterior:
-        """Fit with β of every output, in the design's units, or None to have it searched."""
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        asked = {"method": self.method, "max_iter": self.max_iter, **options}
-        watch = None
-        if beta is not None:
-            pruning = self._pruning(design)
-            asked["coupling"], watch = pruning, Settled(self.tol, beta, pruning)
-        with warnings.catch_warnings():
-            # Told once, at the end, and only of the fit that counts.
-            warnings.simplefilter("ignore", fitting.ConvergenceWarning)
-            post = fitting.fit(
-                design.operator, design.y, noise_precision=beta, seed=seed, tol=0.0,
-                nonnegative=bool(self.nonnegative), callback=watch, **asked,
-            )  # fmt: skip
-        if watch is None or not post.message.startswith(("stopped by", "ran the")):
-            return post  # something is wrong with the solves, and it says what
-        return replace(post, converged=watch.settled, message=watch.verdict())
-
-    def _pruning(self, design: Design) -> Pruning | None:
-        """Return what prunes, where that is asked for and the method takes it."""
-        others = self.method in ("vi", "sequential") or isinstance(self.method, (VI, Sequential))
-        if not self.prune or self.nonnegative or others:
-            return None
-        return Pruning(design.inverse_scale > 0, len(design.y))
-
-    def _with_noise_learned(self, design: Design) -> Posterior:
-        most = CLEANEST * design.samples / np.where(design.power > 0, design.power, 1.0)
-        tall = design.samples > TALL * design.rank
-        if tall and design.rotated:
-            # Least squares leaves this much: unbiased, whatever the weights are.
-            beta = (design.samples - design.rank) / np.maximum(design.outside, 1e-300)
-        else:
-            post = self._with_noise(with_all_samples(design), None, max_iter=1)
-            beta = np.asarray(post.noise_precision)
-        beta = np.minimum(beta, most)
-        post = self._with_noise(design, beta)
-        if not tall:
-            return post
-        for _ in range(REFITS):
-            # EM's fixed point: N/β = ‖y − Φμ‖² + Σ(1 − αΣ)/β.
-            residual = np.sum((design.y - design.operator.forward(post.mean)) ** 2, axis=1)
-            left = np.maximum(residual + design.outside, 1e-300)
-            new = (design.samples - np.sum(_freedom(post), axis=1)) / left
-            new, old = np.minimum(new, most), beta
-            if np.max(np.abs(np.log(new / old))) < SETTLED:
-                break
-            beta, post = new, self._with_noise(design, new)
-        return post
 
     # -- results ---------------------------------------------------------------
 
@@ -275,26 +262,42 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         self.precision_ = alpha.astype(dtype)
         self.intercept_: Any = intercept
         self.noise_precision_: Any = beta
-        self.relevance_ = np.where(varies, np.clip(np.mean(_freedom(post), axis=0), 0, 1), 0.0)
+        self.relevance_ = np.where(varies, np.clip(np.mean(freedom(post), axis=0), 0, 1), 0.0)
         self.scores_ = np.asarray(post.history["log_evidence"]) + evidence_elsewhere(design, post)
         self.n_iter_ = len(post.history["iteration"])
-        self._design, self._post, self._beta = design, post, beta
+        self._design, self._post, self._beta = design, without_samples(design, post), beta
+        self.prior_ = post.prior
+        self.coef_probability_: Any = post.probability
+        origin = np.zeros((1, len(varies)))
+        deviation = [
+            np.sqrt(self._variance(origin, i, noise=False))[0] for i in range(len(beta))
+        ]
+        self.intercept_std_: Any = np.asarray(deviation) * bool(self.fit_intercept)
         if self._one_output:
             self.coef_, self.coef_std_ = self.coef_[0], self.coef_std_[0]
             self.precision_ = self.precision_[0]
             self.intercept_, self.noise_precision_ = float(intercept[0]), float(beta[0])
+            self.intercept_std_ = float(self.intercept_std_[0])
+            if self.coef_probability_ is not None:
+                self.coef_probability_ = self.coef_probability_[0]
 
-    def _deviation(self, X: Any, output: int) -> np.ndarray:
-        """Return the standard deviation of new observations of one output."""
+    def _variance(self, X: Any, output: int, noise: bool = True) -> np.ndarray:
+        """Return the variance of new observations of one output."""
         design = self._design
         if not np.isfinite(self._beta[output]):  # it never varied
             return np.zeros(X.shape[0])
-        variance = variance_of_rows(X, design, self._post, output)
-        noise = 1 + bool(self.fit_intercept) / design.total_weight  # the intercept's share
-        variance = variance * design.y_scale[output] ** 2 + noise / self._beta[output]
-        return np.asarray(np.sqrt(variance))
+        variance = variance_of_rows(X, design, self._post, output) * design.y_scale[output] ** 2
+        return np.asarray(variance + (noise + self._share) / self._beta[output])
 
+    def _covariance(self, X: Any, output: int) -> np.ndarray:
+        """Return the covariance of new observations of one output."""
+        design, n = self._design, X.shape[0]
+        if not np.isfinite(self._beta[output]):
+            return np.zeros((n, n))
+        found = covariance_of_rows(X, design, self._post, output) * design.y_scale[output] ** 2
+        return np.asarray(found + (np.eye(n) + self._share) / self._beta[output])
 
-def _freedom(post: Posterior) -> np.ndarray:
-    """Return 1 − α_j Σ_jj for every output, (L, D)."""
-    return np.asarray(np.clip(1 - post.precision * post.gaussian_variance, 0.0, 1.0))
+    @property
+    def _share(self) -> float:
+        """The intercept's own part of the noise variance."""
+        return bool(self.fit_intercept) / self._design.total_weight
