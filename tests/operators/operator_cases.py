@@ -293,7 +293,7 @@ CASES: dict[str, Case] = {
         lambda: ops.Wavelet(32, "db4", 2)[5:9, ROWS],
         lambda: wavelet_matrix((32,), "db4", 2)[5:9][:, ROWS],
     ),
-    "weighted-rows": Case(
+    "weighted-autoregression": Case(
         lambda: ops.Diagonal(np.arange(1, 31)) @ ops.Autoregressive((0.9,), 30),
         lambda: np.diag(np.arange(1.0, 31)) @ ar((0.9,), 30),
     ),
