@@ -8,7 +8,7 @@ import pytest
 
 import cofem
 from cofem.inference import memory
-from cofem.inference.methods import choose_method
+from cofem.inference.choosing import choose_method
 from cofem.inference.model import Model, Task, Tie
 from cofem.operators import DCT
 

@@ -203,3 +203,28 @@ def _checked_seed(seed: Any) -> int:
     if not isinstance(seed, (int, np.integer)) or seed < 0:
         raise ValueError(f"seed must be a whole number from 0 on, got {seed!r}")
     return int(seed)
+
+
+def summary(post: Posterior) -> str:
+    """Return the posterior in a line."""
+    shape = "×".join(str(n) for n in post.gaussian_mean.shape)
+    if backend.is_complex(post.gaussian_mean):
+        active = "complex"
+    else:
+        active = f"{int(np.sum(backend.to_numpy(post.support())))} in the support"
+    iterations = len(post.history["iteration"])
+    state = "converged" if post.converged else "not converged"
+    beta = np.atleast_1d(np.asarray(post.noise_precision))
+    noise = f"{beta[0]:.4g}" if len(beta) == 1 else f"{len(beta)} values"
+    if post.intercept is not None:
+        noise += f", intercept={_shown(post.intercept)} ± {_shown(post.intercept_std)}"
+    return (
+        f"Posterior({shape} unknowns, {active}; {post.method}, prior {post.prior}, "
+        f"{iterations} iterations, "
+        f"{state}; noise_precision={noise}, log_evidence={post.log_evidence:.6g})"
+    )
+
+
+def _shown(value: Any) -> str:
+    """Return a number, or how many they are."""
+    return f"{value:.4g}" if np.ndim(value) == 0 else f"{len(value)} values"

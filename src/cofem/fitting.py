@@ -11,11 +11,12 @@ from cofem import backend, validation
 from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.inference.checkpoint import Checkpoint
+from cofem.inference.choosing import choose_method
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.dispatch import run_method
 from cofem.inference.loop import Callback
 from cofem.inference.memory import refuse_too_large
-from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential, choose_method
+from cofem.inference.methods import AMP, VI, CoFEM, Method, Sequential
 from cofem.inference.model import Model, Task
 from cofem.inference.options import whole_number
 from cofem.inference.stopping import Verdict

@@ -7,7 +7,6 @@ import numbers
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from scipy.special import ndtri
 
 from cofem import backend, derived
@@ -310,27 +309,7 @@ class Posterior:
         return glance(self)
 
     def __repr__(self) -> str:
-        shape = "×".join(str(n) for n in self.gaussian_mean.shape)
-        if backend.is_complex(self.gaussian_mean):
-            active = "complex"
-        else:
-            active = f"{int(np.sum(backend.to_numpy(self.support())))} in the support"
-        iterations = len(self.history["iteration"])
-        state = "converged" if self.converged else "not converged"
-        beta = np.atleast_1d(np.asarray(self.noise_precision))
-        noise = f"{beta[0]:.4g}" if len(beta) == 1 else f"{len(beta)} values"
-        if self.intercept is not None:
-            noise += f", intercept={_shown(self.intercept)} ± {_shown(self.intercept_std)}"
-        return (
-            f"Posterior({shape} unknowns, {active}; {self.method}, prior {self.prior}, "
-            f"{iterations} iterations, "
-            f"{state}; noise_precision={noise}, log_evidence={self.log_evidence:.6g})"
-        )
-
-
-def _shown(value: Any) -> str:
-    """Return a number, or how many they are."""
-    return f"{value:.4g}" if np.ndim(value) == 0 else f"{len(value)} values"
+        return derived.summary(self)
 
 
 def _check_level(level: Any) -> None:

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from cofem import simulate
+from cofem.inference.choosing import cheapest
 from cofem.inference.estep_cofem import CovarianceFreeEStep
 from cofem.inference.estep_exact import CholeskyEStep
-from cofem.inference.methods import EM, CoFEM, Woodbury, cheapest
+from cofem.inference.methods import EM, CoFEM, Woodbury
 from cofem.inference.model import Model, Task, Tie
 from cofem.linalg import ShiftedGram, estimate_diagonal
 from cofem.operators import DCT, Convolution, Dense, Fourier, from_functions

@@ -8,6 +8,7 @@ from cofem.inference.dispatch import make_esteps
 from cofem.inference.loop import iterate
 from cofem.inference.methods import EM
 from cofem.inference.model import Model, Task, Tie
+from cofem.learning.evidence import log_evidence
 from cofem.learning.fit import marginals_of
 from cofem.learning.mixture import MixturePrior
 from cofem.learning.propagation import Propagation
@@ -69,5 +70,5 @@ def propagated(case, max_iter=400, tol=1e-6):
     rule.prior = KnownPrior(case.scales, case.weights, Tie(), 0.5, 1.0, first)
     found = iterate(model, esteps, rule, max_iter=max_iter, tol=tol)
     report = esteps[0].report(rule.precisions[0], found.moments[0])
-    evidence = rule.log_evidence(found.moments, report.log_evidence)
+    evidence = log_evidence(rule, found.moments, report.log_evidence)
     return rule, found, marginals_of(model, rule).of_one_task(), evidence

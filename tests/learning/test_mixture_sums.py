@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 
 from cofem.inference.model import Tie
-from cofem.learning import mixture
+from cofem.learning import shares as shares_of
 from cofem.learning.mixture import Seen
 
 SCALES = np.array([0.0, 0.4, 3.0, 60.0])
@@ -107,7 +107,7 @@ def cases():
 CASES = cases()
 
 
-def library_shares(name, shares=mixture._shares, convert=lambda x: x):
+def library_shares(name, shares=shares_of.normal_shares, convert=lambda x: x):
     seen, labels = CASES[name]
     half = 1.0 if np.iscomplexobj(seen[0].value) else 0.5
     tie = Tie() if len(np.unique(labels)) == len(labels) else Tie(labels)
@@ -125,7 +125,7 @@ def assert_those_of_quadrature(found, seen, labels, cut=False):
         np.testing.assert_allclose(found.variance[i], variances[i], rtol=1e-7)
 
 
-@pytest.mark.parametrize("shares", [mixture._shares, mixture._array_shares], ids=["any", "array"])
+@pytest.mark.parametrize("shares", [shares_of.normal_shares, shares_of._array_shares], ids=["any", "array"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_sums_are_those_of_quadrature(name, shares):
     assert_those_of_quadrature(library_shares(name, shares), *CASES[name])
@@ -133,7 +133,7 @@ def test_the_sums_are_those_of_quadrature(name, shares):
 
 @pytest.mark.parametrize("name", ["real", "three tasks", "two families", "groups"])
 def test_half_normal_slabs_are_those_of_quadrature(name):
-    found = library_shares(name, mixture.rectified_shares)
+    found = library_shares(name, shares_of.rectified_shares)
     assert_those_of_quadrature(found, *CASES[name], cut=True)
 
 
@@ -147,7 +147,7 @@ def many(seed, size=500):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_compiled_sums_are_those_of_any_array_library(seed):
     arguments = ([many(seed)], SCALES, np.log(WEIGHTS), RATIOS[:1], 0.5, Tie())
-    fast, slow = mixture._shares(*arguments), mixture._array_shares(*arguments)
+    fast, slow = shares_of.normal_shares(*arguments), shares_of._array_shares(*arguments)
     np.testing.assert_allclose(fast.mean[0], slow.mean[0], rtol=1e-9)
     np.testing.assert_allclose(fast.variance[0], slow.variance[0], rtol=1e-7)
     np.testing.assert_allclose(fast.spike, slow.spike, rtol=1e-8, atol=1e-300)
@@ -181,8 +181,8 @@ def test_probabilities_stay_probabilities_at_the_extremes():
     value = np.array([[0.0, 1e-200, 1e8, 1e-8]])
     seen = Seen(value, np.array([1.0, 1e-300, 1e12, 1e-12]), np.ones(4))
     for found in (
-        mixture._shares([seen], SCALES, np.log(WEIGHTS), [1.0], 0.5, Tie()),
-        mixture._array_shares([seen], SCALES, np.log(WEIGHTS), [1.0], 0.5, Tie()),
+        shares_of.normal_shares([seen], SCALES, np.log(WEIGHTS), [1.0], 0.5, Tie()),
+        shares_of._array_shares([seen], SCALES, np.log(WEIGHTS), [1.0], 0.5, Tie()),
     ):
         assert ((found.spike >= 0) & (found.spike <= 1)).all()
         assert np.isfinite(found.variance[0]).all()

@@ -91,8 +91,6 @@ class CovarianceFreeEStep:
             self._ceiling = xp.ones_like(self._norms) * (beta * bound)
             self._set_up += 64 + 60  # the norms by probes and the bound by iteration
 
-    # -- learning --------------------------------------------------------------
-
     def moments(
         self,
         alpha: Array,
@@ -208,8 +206,6 @@ class CovarianceFreeEStep:
             cavity, chosen, self._rhs[0, ...],
         )  # fmt: skip
 
-    # -- reporting -------------------------------------------------------------
-
     def report(self, alpha: Array, moments: Moments) -> Report:
         """Return variances of even relative accuracy, and the evidence.
 
@@ -274,8 +270,6 @@ class CovarianceFreeEStep:
         tasks = moments.mean.shape[0]
         value = log_evidence(self.family, alpha, moments.mean, log_det)
         return value, tasks * halves * error
-
-    # -- small things ----------------------------------------------------------
 
     def _tolerance(self, rtol: float) -> float:
         if self._sparsifier is not None:

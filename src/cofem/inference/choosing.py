@@ -1,0 +1,112 @@
+"""Which method fits a model: by name, or by structure and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cofem.inference import amp, sequential, vi
+from cofem.inference.journal import refuse
+from cofem.inference.methods import (
+    AMP,
+    EM,
+    METHODS,
+    VI,
+    Banded,
+    CoFEM,
+    Method,
+    Sequential,
+    Woodbury,
+)
+from cofem.inference.model import Model
+from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
+from cofem.operators.centred import Centred
+
+# A dense matrix is factorised even where that takes so many times the products of CoFEM.
+EXACT_FOR_DENSE = 5.0
+
+
+def choose_method(method: Any, model: Model) -> Method:
+    """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size."""
+    if isinstance(method, Method):
+        chosen: Method = method
+    elif isinstance(method, str) and method == "auto":
+        chosen = _best_for(model)
+    elif isinstance(method, str) and method in METHODS:
+        chosen = METHODS[method]()
+    elif isinstance(method, type) and method in METHODS.values():
+        raise TypeError(f"method must be an instance: write cofem.{method.__name__}()")
+    else:
+        names = ", ".join(repr(n) for n in ("auto", *METHODS))
+        kind = ValueError if isinstance(method, str) else TypeError
+        raise kind(f"method must be one of {names} or a method object, got {method!r}")
+    _refuse_unfit(chosen, model)
+    return chosen
+
+
+def _best_for(model: Model) -> Method:
+    operators = [task.operator for task in model.tasks]
+    if model.sparsifier is None and all(map(is_banded, operators)):
+        return Banded()
+    first = operators[0]
+    dense = isinstance(first.op if isinstance(first, Centred) else first, (Dense, Sparse))
+    if model.sparsifier is not None:
+        # Woodbury needs the inverse of the prior; the probes are several times as many.
+        small = operators[0].shape[1] <= (1000 if dense else 300)
+        return EM() if small else CoFEM()
+    return cheapest(*operators[0].shape, dense=dense)
+
+
+def is_banded(operator: LinearOperator) -> bool:
+    """Whether the exact linear-time recursions know this Φ."""
+    return isinstance(operator, Autoregressive) and len(operator.coefficients) <= 2
+
+
+def _refuse_unfit(method: Method, model: Model) -> None:
+    """Say by name what a method cannot do, before anything is computed."""
+    if isinstance(method, Banded):
+        unfit = [t.operator for t in model.tasks if not is_banded(t.operator)]
+        if unfit and any(t.intercept is not None or t.weights is not None for t in model.tasks):
+            raise ValueError(
+                'method "banded" takes neither intercept=True nor noise that differs between rows; '
+                'use "cofem" or "auto"'
+            )
+        if unfit:
+            raise ValueError(
+                'method "banded" needs phi to be an operators.Autoregressive of order 1 or 2, '
+                f"got {unfit[0]!r}"
+            )
+    for kind, takes in ((AMP, amp.TAKES), (VI, vi.TAKES), (Sequential, sequential.TAKES)):
+        if isinstance(method, kind):
+            refuse(model, method.name, **takes)
+    if model.sparsifier is not None and not isinstance(method, (CoFEM, EM)):
+        raise ValueError(
+            f'method "{method.name}" does not take a sparsifier; use "cofem" or "em"'
+        )
+
+
+def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
+    """Return exact EM where its factorisation costs less than CoFEM's products at that size.
+
+    Examples
+    --------
+    >>> cheapest(50, 200, dense=True).name
+    'woodbury'
+    >>> cheapest(20_000, 60_000, dense=False).name
+    'cofem'
+    """
+    exact_em = 1.4 * n_columns**3
+    exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
+    # An iteration multiplies about 120 rows by ΦᴴΦ, at half the speed of the
+    # factorisations, and costs a millisecond or two besides.
+    if not dense:
+        per_row = 20.0 * n_columns * np.log2(n_columns + 2)
+    else:
+        per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
+    covariance_free = 250 * per_row + 3e7
+    if dense:  # a matrix may be coherent, and then probes need many more
+        covariance_free *= EXACT_FOR_DENSE
+    if min(exact_em, exact_woodbury) > covariance_free:
+        return CoFEM()
+    return EM() if exact_em <= exact_woodbury else Woodbury()
