@@ -52,7 +52,8 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
     mean = post.gaussian_mean
     draws = [
         deviations(
-            task, post.precision, n, seed=seed, stream=i, like=mean, sparsifier=post.sparsifier
+            task, _precision(post, i), n, seed=seed, stream=i, like=mean,
+            sparsifier=post.sparsifier,
         )
         for i, task in enumerate(tasks_of(post, "sample"))
     ]
@@ -164,18 +165,25 @@ def _shifted(post: Posterior, op: LinearOperator) -> list[LinearOperator]:
     return out
 
 
+def _precision(post: Posterior, i: int) -> Array:
+    """Return the precisions of the prior, or of the sites that stand for it, of a task."""
+    if post.site_precision is None:
+        return post.precision
+    return post.site_precision if post.site_precision.ndim == 1 else post.site_precision[i, :]
+
+
 def _variances(
     post: Posterior, maps: Sequence[LinearOperator], n_samples: int, seed: int
 ) -> list[Array]:
     """Return the variances (M,) of a map of z for every task."""
     found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance
     rows = []
-    for task, op in zip(post.tasks, maps, strict=True):
+    for i, (task, op) in enumerate(zip(post.tasks, maps, strict=True)):
         kind = (id(task.operator), task.noise_precision)
         if kind not in found:
             found[kind] = variance_of_map(
-                task, post.precision, op, like=post.gaussian_mean, n_samples=n_samples, seed=seed,
-                sparsifier=post.sparsifier,
+                task, _precision(post, i), op, like=post.gaussian_mean, n_samples=n_samples,
+                seed=seed, sparsifier=post.sparsifier,
             )
         rows.append(found[kind])
     return rows

@@ -49,8 +49,9 @@ class Posterior:
         The prior that ran: learned, or one precision for every coordinate.
     marginals : Marginals or None
         What the learned prior makes of every coordinate.
-    pull : array or None
-        b of the sites exp(−a u²/2 + b u), of which ``precision`` holds a.
+    pull, site_precision : array or None
+        b and a of the sites exp(−a u²/2 + b u) of the learned prior, in the shape of z;
+        ``precision`` is a of the first task.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class Posterior:
     intercept_std: Any = None
     marginals: Marginals | None = field(default=None, repr=False)
     pull: Any = field(default=None, repr=False)
+    site_precision: Any = field(default=None, repr=False)
     tasks: tuple[Task, ...] = field(default=(), repr=False)
     sparsifier: LinearOperator | None = field(default=None, repr=False)
 

@@ -55,7 +55,10 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
         nonnegative=model.nonnegative,
         prior=learned.prior,
         marginals=marginals,
-        pull=None if learned.pulls is None else shaped(learned.pulls),
+        pull=None if learned.sites is None else shaped([pull for _, pull in learned.sites]),
+        site_precision=(
+            None if learned.sites is None else shaped([own for own, _ in learned.sites])
+        ),
         tasks=model.tasks,
         sparsifier=model.sparsifier,
     )

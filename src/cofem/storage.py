@@ -125,6 +125,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
             storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
         ),
         pull=arrays[storage_marginals.PULL] if learned else None,
+        site_precision=arrays[storage_marginals.SITES] if learned else None,
         intercept=_number(arrays.get("intercept")),
         intercept_std=_number(arrays.get("intercept_std")),
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),

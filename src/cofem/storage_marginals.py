@@ -17,9 +17,9 @@ _OF_COORDINATES = {
     "mean": "mean", "variance": "variance", "probability": "probability",
 }  # fmt: skip
 _OF_COMPONENTS = {"prior_scales": "scales", "prior_weights": "weights"}
-LABELS, PULL = "group_labels", "pull"
+LABELS, PULL, SITES = "group_labels", "pull", "site_precision"
 # Arrays that belong to the library and the device of phi.
-AT_HOME = (*_OF_COORDINATES, PULL)
+AT_HOME = (*_OF_COORDINATES, PULL, SITES)
 # The weights were divided by their sum: what is left is rounding.
 _ROUNDING = 1e-6
 
@@ -34,6 +34,7 @@ def packed(post: Posterior) -> dict[str, np.ndarray]:
         for name, attribute in {**_OF_COORDINATES, **_OF_COMPONENTS}.items()
     }
     arrays[PULL] = backend.to_numpy(post.pull)
+    arrays[SITES] = backend.to_numpy(post.site_precision)
     if known.tie.labels is not None:
         arrays[LABELS] = known.tie.labels
     return arrays
@@ -54,7 +55,7 @@ def first_fault(arrays: dict[str, Any], gaussian: np.ndarray) -> str:
 
     ``gaussian`` is the mean of the Gaussian posterior, whose shape and kind the others share.
     """
-    for name in (*_OF_COORDINATES, *_OF_COMPONENTS, PULL):
+    for name in (*_OF_COORDINATES, *_OF_COMPONENTS, PULL, SITES):
         if name not in arrays:
             return f"it has no {name}"
     for name in AT_HOME:
@@ -62,7 +63,7 @@ def first_fault(arrays: dict[str, Any], gaussian: np.ndarray) -> str:
         kinds = gaussian.dtype.kind if name in ("seen_value", "mean", PULL) else "f"
         if x.shape != gaussian.shape or x.dtype.kind not in kinds or not np.all(np.isfinite(x)):
             return f"{name} is not finite of kind {kinds} and shape {gaussian.shape}"
-    for name in ("seen_precision", "seen_unit"):
+    for name in ("seen_precision", "seen_unit", SITES):
         if not np.all(arrays[name] > 0):
             return f"{name} is not positive"
     if np.any(arrays["variance"] < 0):

@@ -125,7 +125,9 @@ def assert_those_of_quadrature(found, seen, labels, cut=False):
         np.testing.assert_allclose(found.variance[i], variances[i], rtol=1e-7)
 
 
-@pytest.mark.parametrize("shares", [shares_of.normal_shares, shares_of._array_shares], ids=["any", "array"])
+@pytest.mark.parametrize(
+    "shares", [shares_of.normal_shares, shares_of._array_shares], ids=["any", "array"]
+)
 @pytest.mark.parametrize("name", CASES)
 def test_the_sums_are_those_of_quadrature(name, shares):
     assert_those_of_quadrature(library_shares(name, shares), *CASES[name])

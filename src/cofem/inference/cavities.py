@@ -30,8 +30,6 @@ MEMORY = 0.8
 LOOKED_AT = 4
 # How well their systems are solved.
 SPOT_RTOL = 1e-4
-# Keeps 0/0 away at columns of zeros.
-TINY = 1e-12
 
 
 @final
@@ -92,7 +90,7 @@ def lowest_ratio(
     norms = operator.column_norms_squared(alpha)
     images = operator.gram(_unit_rows(chosen, like))
     products = 2 * len(chosen)
-    closeness = xp.abs(images) / xp.sqrt(norms + TINY * xp.max(norms))
+    closeness = xp.abs(images) / xp.sqrt(xp.where(norms > 0, norms, xp.ones_like(norms)))
     apart = 1 - xp.abs(_unit_rows(chosen, like))
     beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
     where = np.unique(np.concatenate([chosen, beside]))

@@ -25,6 +25,8 @@ from cofem.operators.centred import Centred
 
 # A dense matrix is factorised even where that takes so many times the products of CoFEM.
 EXACT_FOR_DENSE = 5.0
+# That is for operations of a tenth of a second or so in every iteration, not for more.
+EXACT_LIMIT = 2e9
 
 
 def choose_method(method: Any, model: Model) -> Method:
@@ -106,7 +108,7 @@ def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
         per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
     covariance_free = 250 * per_row + 3e7
     if dense:  # a matrix may be coherent, and then probes need many more
-        covariance_free *= EXACT_FOR_DENSE
+        covariance_free = max(covariance_free, min(EXACT_FOR_DENSE * covariance_free, EXACT_LIMIT))
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()
     return EM() if exact_em <= exact_woodbury else Woodbury()

@@ -223,10 +223,6 @@ def initial_precision(model: Model) -> float:
     return columns / signal  # E‖Φz‖² = Σ‖φ_j‖²/α
 
 
-# A column shorter than this beside the longest counts as one of zeros.
-UNSEEN = 1e-12
-
-
 def relative_units(model: Model) -> Array:
     """Return the squared length of every column beside the mean, (D,); one where it is zero.
 
@@ -238,8 +234,8 @@ def relative_units(model: Model) -> Array:
     for task in model.tasks:
         norms = task.operator.column_norms_squared(task.y)
         total = total + xp.astype(norms, xp.float64)
-    mean, seen = xp.mean(total), total > UNSEEN * xp.max(total)
-    units = xp.where(seen, total / xp.where(mean > 0, mean, xp.ones_like(mean)), 1.0 + 0 * total)
+    mean = xp.mean(total)
+    units = xp.where(total > 0, total / xp.where(mean > 0, mean, xp.ones_like(mean)), 1 + 0 * total)
     return 1 / model.tie.average(1 / units)
 
 

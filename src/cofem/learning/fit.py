@@ -52,7 +52,7 @@ class Learned:
     prior: str
     model: Model
     outcome: Outcome
-    pulls: list[Array] | None = None
+    sites: list[tuple[Array, Array]] | None = None
     marginals: Marginals | None = None
 
 
@@ -141,7 +141,15 @@ def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
         )
     marginals = marginals_of(model, rule)
     pulls = model.in_task_order(rule.pulls)
-    return Learned("mixture", model, Outcome(found, reports), pulls, marginals)
+    precisions = [rule.precisions[i] for i in _family_of_tasks(model)]
+    sites = list(zip(precisions, pulls, strict=True))
+    return Learned("mixture", model, Outcome(found, reports), sites, marginals)
+
+
+def _family_of_tasks(model: Model) -> list[int]:
+    """Return the family that every task belongs to."""
+    found = {member: i for i, f in enumerate(model.families) for member in f.members}
+    return [found[i] for i in range(len(model.tasks))]
 
 
 def marginals_of(model: Model, rule: Propagation) -> Marginals:

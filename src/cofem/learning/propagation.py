@@ -134,10 +134,7 @@ class Propagation:
     ) -> Verdict | None:
         """Learn the weights from the moments under the present sites, and look how they stand."""
         self.iteration += 1
-        self.seen = [
-            self._seen(*parts)
-            for parts in zip(moments, self.precisions, self.pulls, self.units, strict=True)
-        ]
+        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
         visible = self.visible
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
@@ -226,10 +223,7 @@ class Propagation:
 
     def see(self, moments: Sequence[Moments]) -> None:
         """Take moments under the present sites, and learn nothing from them."""
-        self.seen = [
-            self._seen(*parts)
-            for parts in zip(moments, self.precisions, self.pulls, self.units, strict=True)
-        ]
+        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
         self.shares = self.prior.given(self.seen, self.ratios, self.visible)
 
     # -- checkpoints -------------------------------------------------------------
@@ -260,13 +254,15 @@ class Propagation:
 
     # -- steps -------------------------------------------------------------------
 
-    def _seen(self, moments: Moments, precision: Array, pull: Array, unit: Array) -> Seen:
-        xp = backend.namespace(precision)
-        assert moments.cavity is not None
-        cavity = xp.maximum(moments.cavity, UNSEEN * xp.max(moments.cavity))
+    def _seen(self, i: int, moments: Moments) -> Seen:
+        """Return how the coordinates of a family are seen without their sites."""
+        xp = backend.namespace(moments.cavity)
+        precision, unit = self.precisions[i], self.units[i]
+        share = UNSEEN * self.model.families[i].noise_precision / self._base
+        cavity = xp.maximum(moments.cavity, share * unit)
         mean = moments.sparse_mean
         # ((a + c) μ − b)/c, written so that large sites do not cancel.
-        value = mean + (precision * mean - pull) / cavity
+        value = mean + (precision * mean - self.pulls[i]) / cavity
         return Seen(value, cavity, unit)
 
     def _log_move(self, noise: LearnedNoise, wanted: float) -> float:

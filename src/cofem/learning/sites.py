@@ -11,8 +11,9 @@ from cofem.learning.shares import Seen
 
 # A site is never weaker or stronger than this beside what the data say of its coordinate.
 WEAKEST, STRONGEST = 1e-3, 1e8
-# A column of zeros counts as this share of the longest, so that nothing is divided by zero.
-UNSEEN = 1e-8
+# A coordinate counts as seen at least with this share of the precision of its column alone, so
+# that nothing is divided by zero.
+UNSEEN = 1e-10
 
 
 def site_weight(seen: Seen, variance: Array, ratio: float) -> Array:
@@ -45,4 +46,5 @@ def squared_lengths(family: Family, model: Model, like: Array) -> Array:
             (model.n_precisions,), dtype=norms.dtype, device=backend.device_of(norms)
         ) * xp.mean(norms)
     largest = xp.max(norms)
-    return xp.where(largest > 0, xp.maximum(norms, UNSEEN * largest), xp.ones_like(norms))
+    # A column of zeros has no unit: it takes that of the longest.
+    return xp.where(norms > 0, norms, xp.where(largest > 0, largest, xp.ones_like(largest)))
