@@ -199,7 +199,7 @@ def test_nonnegative_groups_and_tasks_in_every_library(library, method):
     groups = np.arange(D) // 2
     post, ours = (
         cofem.fit(c.phi, c.y, noise_precision=BETA, method=method, nonnegative=True,
-                  groups=groups, max_iter=8, tol=0.0)
+                  groups=groups, max_iter=8, tol=0.0, prior="ard")
         for c in (case, reference)
     )  # fmt: skip
     assert type(post.mean) is type(case.y)

@@ -92,7 +92,10 @@ def test_samples_of_a_nonnegative_posterior():
     assert (draws >= 0).all()
     z = (draws.mean(axis=0) - post.mean) / (post.std / 8000**0.5)
     assert (abs(z) < 4.5).all()  # 16 scores: error rate 1e-4
-    np.testing.assert_allclose(draws.std(axis=0), post.std, rtol=0.08)
+    # A coordinate that is not zero once in a thousand draws shows nothing of its spread.
+    seen = post.probability_of_zero < 0.99
+    assert seen.sum() >= 10
+    np.testing.assert_allclose(draws.std(axis=0)[seen], post.std[seen], rtol=0.08)
 
 
 @pytest.mark.parametrize("bad", [0, -1, 2.5, "3", None])
@@ -261,8 +264,12 @@ def test_nonnegative_interval_and_support():
     draws = post.sample(20_000, seed=0)
     low, high = post.interval(0.9)
     share = ((draws >= low) & (draws <= high)).mean(axis=0)
+    # Zero has a mass of its own: where it holds a whole tail, that tail is inside.
+    zero = post.probability_of_zero
+    expected = np.where(zero >= 0.95, 1.0, np.where(zero >= 0.05, 0.95, 0.9))
+    assert len(set(expected)) > 1
     # Each share has a standard error of √(.09/20000) = 0.002: five of them.
-    np.testing.assert_allclose(share, 0.9, atol=0.011)
+    np.testing.assert_allclose(share, expected, atol=0.011)
     support = post.support(0.9)
     np.testing.assert_array_equal(support, post.probability_of_zero < 0.05)
     assert 0 < support.sum() < D

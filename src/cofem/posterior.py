@@ -174,7 +174,7 @@ class Posterior:
         >>> phi = cofem.operators.Autoregressive((0.9,), n=200)
         >>> z = np.zeros(200); z[[20, 90]] = [1.0, 2.0]
         >>> y = phi.forward(z) + 0.02 * np.random.default_rng(0).normal(size=200)
-        >>> post = cofem.fit(phi, y, noise_precision=2500.0, nonnegative=True)
+        >>> post = cofem.fit(phi, y, noise_precision=2500.0, nonnegative=True, prior="ard")
         >>> kept = post.filtered_mode(q=1e-6)
         >>> np.flatnonzero(kept), kept[[20, 90]].round(1)
         (array([20, 90]), array([1., 2.]))
