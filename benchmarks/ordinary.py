@@ -76,11 +76,11 @@ def score(row: str, problem: Problem, method: Callable[[Problem], object]) -> Sc
 
 
 def ours(problem: Problem) -> object:
-    return cofem.fit(problem.phi, problem.y)
+    return cofem.fit(problem.given, problem.y)
 
 
 def ours_told(problem: Problem) -> object:
-    return cofem.fit(problem.phi, problem.y, noise_precision=problem.beta)
+    return cofem.fit(problem.given, problem.y, noise_precision=problem.beta)
 
 
 def em(problem: Problem) -> np.ndarray:
@@ -211,14 +211,14 @@ def stopping(rows: dict[str, Maker], seeds: range) -> Table:
             told = {"noise_precision": problem.beta, "prior": "ard"}
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                post = cofem.fit(problem.phi, problem.y, **told)
+                post = cofem.fit(problem.given, problem.y, **told)
             warned.append(bool(caught))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                cofem.fit(problem.phi, problem.y, **told, tol=0, max_iter=LONG, callback=watch)
+                cofem.fit(problem.given, problem.y, **told, tol=0, max_iter=LONG, callback=watch)
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                cofem.fit(problem.phi, problem.y)
+                cofem.fit(problem.given, problem.y)
             ours_warned.append(bool(caught))
             ratios.append(problem.error(post.mean) / min(path))
             iterations.append(len(post.history["iteration"]))

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.fft import idct
+
+import cofem
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,12 @@ class Problem:
     z: np.ndarray
     sigma: float
     counted: np.ndarray = field(default_factory=lambda: np.empty(0))
+    operator: Any = None  # the same as phi without its matrix, if a user would have that
+
+    @property
+    def given(self) -> Any:
+        """What a user of cofem has: the operator, or the matrix."""
+        return self.phi if self.operator is None else self.operator
 
     @property
     def beta(self) -> float:
@@ -95,8 +104,10 @@ def units(seed, decades=1.5) -> Problem:
 def needles(seed, law="normal", n=1000, d=3000, k=20, sigma=0.1) -> Problem:
     rng = np.random.default_rng([3, seed])
     rows = np.sort(rng.choice(d, n, replace=False))
-    phi = idct(np.eye(d), norm="ortho", axis=0)[rows] * np.sqrt(d / n)
-    return _observed(rng, phi, _sparse(rng, d, k, law), sigma)
+    length = float(np.sqrt(d / n))
+    phi = idct(np.eye(d), norm="ortho", axis=0)[rows] * length
+    problem = _observed(rng, phi, _sparse(rng, d, k, law), sigma)
+    return replace(problem, operator=length * cofem.operators.DCT(d, rows=rows))
 
 
 def leadfield(seed, decibels, sensors=60, sources=800, k=3) -> Problem:
@@ -127,8 +138,8 @@ def measured_leadfield(seed, path, decibels=20.0, k=3) -> Problem:
     return replace(p, counted=np.linalg.norm(phi, axis=0))
 
 
-def kernel(seed, width=0.03, n=100, d=200, k=8, sigma=0.01) -> Problem:
-    """Radial basis functions on a line: neighbouring columns correlate by .993."""
+def kernel(seed, width=0.01, n=200, d=200, k=8, sigma=0.01) -> Problem:
+    """Radial basis functions on a line: neighbouring columns correlate by .94 at the width of .01."""
     rng = np.random.default_rng([6, seed])
     x, centres = np.sort(rng.uniform(size=n)), np.linspace(0, 1, d)
     phi = np.exp(-((x[:, None] - centres) ** 2) / (2 * width**2))
@@ -202,6 +213,7 @@ ORDINARY: dict[str, Maker] = {
     "leadfield, 40 dB": partial(leadfield, decibels=40),
     "leadfield, 10 dB": partial(leadfield, decibels=10),
     "RBF kernel": kernel,
+    "RBF kernel, wide": partial(kernel, width=0.03),
     "blur of width 1": partial(blur, width=1),
     "blur of width 2": partial(blur, width=2),
     "blur of width 5": partial(blur, width=5),
