@@ -16,7 +16,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,8 +152,8 @@ def _say(cells: list) -> None:
     print("  " + " | ".join(map(show, cells)), file=sys.stderr, flush=True)
 
 
-def _count(flags: list[bool]) -> str:
-    return f"{sum(flags)}/{len(flags)}"
+def _count(flags: Sequence[bool]) -> str:
+    return f"{np.sum(flags)}/{len(flags)}"
 
 
 def _own(found: list[Score]) -> list:
@@ -180,8 +180,9 @@ def _rivals(row: str, problems: list[Problem]) -> list:
         problems = problems[:SEEDS_IF_LARGE]
     for method in RIVALS.values():
         found = [score(row, p, method) for p in problems]
-        cells += [_count([s.failed for s in found]), 100 * float(np.median([s.error for s in found])),
-                  float(np.median([s.seconds for s in found]))]  # fmt: skip
+        error = 100 * float(np.median([s.error for s in found]))
+        seconds = float(np.median([s.seconds for s in found]))
+        cells += [_count([s.failed for s in found]), error, seconds]
     return cells
 
 
@@ -196,44 +197,42 @@ def _say_failures(row, name, seeds, problems, found) -> None:
 # -- where fits stop -----------------------------------------------------------
 
 
-def stopping(rows: dict[str, Maker], seeds: range) -> Table:
-    """Return where fits with prior="ard" stop, beside the best iteration of a long run."""
-    table = []
+def watched(problem: Problem, **options) -> tuple[cofem.Posterior, bool, list[float]]:
+    """Return a fit, whether it warned, and the error after every iteration."""
+    path: list[float] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        post = cofem.fit(problem.given, problem.y, **options,
+                         callback=lambda state: path.append(problem.error(state.mean)))  # fmt: skip
+    return post, bool(caught), path
+
+
+def stopping(rows: dict[str, Maker], seeds: range) -> tuple[Table, np.ndarray]:
+    """Return where fits with prior="ard" stop, beside the best iteration of a long run.
+
+    And for every problem this ratio, whether it warned, and whether fit(Φ, y) did.
+    """
+    table, every = [], []
     for row, make in rows.items():
-        ratios, iterations, warned, ours_warned = [], [], [], []
+        found, iterations = [], []
         for seed in seeds:
             problem = make(seed)
-            path: list[float] = []
-
-            def watch(state, path=path, problem=problem) -> None:
-                path.append(problem.error(state.mean))
-
             told = {"noise_precision": problem.beta, "prior": "ard"}
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                post = cofem.fit(problem.given, problem.y, **told)
-            warned.append(bool(caught))
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                cofem.fit(problem.given, problem.y, **told, tol=0, max_iter=LONG, callback=watch)
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                cofem.fit(problem.given, problem.y)
-            ours_warned.append(bool(caught))
-            ratios.append(problem.error(post.mean) / min(path))
+            post, warned, _ = watched(problem, **told)
+            _, _, path = watched(problem, **told, tol=0, max_iter=LONG)
+            _, ours_warned, _ = watched(problem)
+            found.append([problem.error(post.mean) / min(path), warned, ours_warned])
             iterations.append(len(post.history["iteration"]))
-        table.append([row, float(np.median(ratios)), float(np.quantile(ratios, 0.9)), max(ratios),
-                      int(np.median(iterations)), _count(warned), _count(ours_warned)])
+        ratios, warned, ours_warned = np.array(found).T
+        table.append([row, float(np.median(ratios)), float(np.quantile(ratios, 0.9)),
+                      float(ratios.max()), int(np.median(iterations)), _count(warned > 0),
+                      _count(ours_warned > 0)])  # fmt: skip
         _say(table[-1])
-        everything.extend(ratios), warnings_of_all.extend(zip(warned, ours_warned, strict=True))
+        every += found
     columns = ["problem", "error at the end over the smallest on the way: median", "9 in 10",
                "largest", "iterations", "warned", "fit(Φ, y) warned"]  # fmt: skip
-    return Table(f"Where prior=\"ard\" stops, noise known, {len(seeds)} problems each; the way is "
-                 f"{LONG} iterations", columns, table)
-
-
-everything: list[float] = []
-warnings_of_all: list[tuple[bool, bool]] = []
+    title = f'Where prior="ard" stops, noise known, {len(seeds)} problems each'
+    return Table(f"{title}; the way is {LONG} iterations", columns, table), np.array(every)
 
 
 def chosen_rows(rows: dict[str, Maker], names: list[str]) -> dict[str, Maker]:
@@ -254,10 +253,9 @@ def main() -> None:
     rows = chosen_rows(with_measured_leadfield(asked.data), asked.rows)
     seeds = range(*asked.seeds)
     if asked.stopping:
-        tables = [stopping(rows, seeds)]
-        median = float(np.median(everything))
-        shares = np.mean(warnings_of_all, axis=0)
-        count = f"{len(everything)} problems"
+        table, every = stopping(rows, seeds)
+        tables, median = [table], float(np.median(every[:, 0]))
+        shares, count = np.mean(every[:, 1:], axis=0), f"{len(every)} problems"
         claims = [
             Claim("the error at the end is at most 1.05 times the smallest, in the median",
                   median <= 1.05, f"{median:.3f}, {count}"),
@@ -273,9 +271,9 @@ def main() -> None:
     seconds = time.perf_counter() - began
     print_result(result, seconds)
     if asked.write:
-        machine = {"command": "python benchmarks/" + " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-                   **machine}  # fmt: skip
-        write_markdown(result, asked.write, machine, quick=False, seconds=seconds)
+        command = " ".join(["python benchmarks/ordinary.py", *sys.argv[1:]])
+        write_markdown(result, asked.write, {"command": command, **machine}, quick=False,
+                       seconds=seconds)  # fmt: skip
 
 
 if __name__ == "__main__":

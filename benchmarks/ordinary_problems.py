@@ -79,7 +79,7 @@ def plain(seed, sigma=0.05, n=100, d=250, k=10) -> Problem:
 
 
 def offset(seed) -> Problem:
-    """A column of ones and y + 300; the offset itself is not counted."""
+    """Add a column of ones and 300 to y; the offset itself is not counted."""
     p = plain(seed)
     ones, counted = np.ones((len(p.y), 1)), np.append(np.ones(len(p.z)), 0.0)
     return Problem(np.hstack([p.phi, ones]), p.y + 300, np.append(p.z, 300.0), p.sigma, counted)
@@ -111,7 +111,7 @@ def needles(seed, law="normal", n=1000, d=3000, k=20, sigma=0.1) -> Problem:
 
 
 def leadfield(seed, decibels, sensors=60, sources=800, k=3) -> Problem:
-    """Potentials of radial dipoles in a ball, on sensors around its upper half: coherent columns."""
+    """Potentials of radial dipoles in a ball, at sensors on its upper half: coherent columns."""
     rng = np.random.default_rng([4, seed])
     at = _directions(rng, sensors)
     places = _directions(rng, sources) * rng.uniform(0.6, 0.85, sources)[:, None]
@@ -139,7 +139,7 @@ def measured_leadfield(seed, path, decibels=20.0, k=3) -> Problem:
 
 
 def kernel(seed, width=0.01, n=200, d=200, k=8, sigma=0.01) -> Problem:
-    """Radial basis functions on a line: neighbouring columns correlate by .94 at the width of .01."""
+    """Radial basis functions on a line; of the width .01 neighbours correlate by .94."""
     rng = np.random.default_rng([6, seed])
     x, centres = np.sort(rng.uniform(size=n)), np.linspace(0, 1, d)
     phi = np.exp(-((x[:, None] - centres) ** 2) / (2 * width**2))
@@ -155,7 +155,7 @@ def blur(seed, width, n=200, k=10, sigma=0.01) -> Problem:
 
 
 def vandermonde(seed, n=100, d=20, k=3, sigma=0.05) -> Problem:
-    """A polynomial with few terms."""
+    """Polynomials with few terms."""
     rng = np.random.default_rng([8, seed])
     phi = np.vander(rng.uniform(-1, 1, n), d, increasing=True)
     phi /= np.linalg.norm(phi, axis=0)

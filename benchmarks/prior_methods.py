@@ -117,7 +117,7 @@ def variational(phi, y, sweeps=300) -> Answer:
 
 
 def horseshoe(phi, y, draws=600, burn=300, seed=0) -> Answer:
-    """The horseshoe by Gibbs sampling: Makalic & Schmidt (2016), Bhattacharya et al. (2016)."""
+    """Sample the horseshoe: Makalic & Schmidt (2016), Bhattacharya et al. (2016)."""
     rng = np.random.default_rng(seed)
     n, d = phi.shape
     unit = np.linalg.norm(phi, axis=0)
