@@ -1,6 +1,7 @@
 """The learned prior beside methods made for the same question, on the grid of ``grid.py``.
 
-    python benchmarks/prior_rivals.py [--seeds 0 1] [--methods NAME …] [--write FILE]
+    python benchmarks/prior_rivals.py [--seeds 0 1] [--methods NAME …] [--kinds …] [--laws …]
+                                      [--noise …] [--write FILE]
 
 D = 512, five matrices, five laws, three noise levels; nobody is told the noise but exact EM.
 Error: that of the posterior mean, beside exact EM's on the same problem. Calibration: the share of
@@ -119,6 +120,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 1))
     parser.add_argument("--methods", nargs="*", default=[], help="beginnings of names")
+    parser.add_argument("--kinds", nargs="*", default=list(grid.MATRICES), help="of matrices")
+    parser.add_argument("--laws", nargs="*", default=list(grid.LAWS))
+    parser.add_argument("--noise", nargs="*", type=float, default=list(grid.NOISE))
     parser.add_argument("--write", type=Path, help="a Markdown file for the results")
     asked = parser.parse_args()
     machine, began = describe_machine(), time.perf_counter()
@@ -126,9 +130,9 @@ def main() -> None:
                if not asked.methods or n.startswith(tuple(asked.methods))}  # fmt: skip
     scores: dict[str, list[dict]] = {name: [] for name in methods}
     for seed in range(*asked.seeds):
-        for kind in grid.MATRICES:
-            for law in grid.LAWS:
-                for noise in grid.NOISE:
+        for kind in asked.kinds:
+            for law in asked.laws:
+                for noise in asked.noise:
                     z, phi, y, beta = grid.problem(kind, law, noise, seed)
                     em = grid.relative(grid.exact_em(phi, y, beta), z)
                     oracle = grid.relative(grid.least_squares(phi, y, z != 0), z)
