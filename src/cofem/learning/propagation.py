@@ -154,7 +154,7 @@ class Propagation:
         typical = _typical(self.seen)
         self.shares = self.prior.given(self.seen, self.ratio, typical)
         look = Look(departs=max(m.departs for m in moments))
-        look.log_move = self._log_move(self.noise.wanted(moments))
+        look.log_move = self._log_move(self.noise.wanted(moments, self.given))
         look.used = self.noise.used
         if self.iteration >= FIRST_LEARNED:
             self.prior = self.prior.learned(self.shares, self.ratio, typical)
