@@ -139,7 +139,7 @@ class Propagation:
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
         for noise, m in zip(self.noises, moments, strict=True):
-            noise.log_move = self._log_move(noise, noise.wanted([m]))
+            noise.log_move = self._log_move(noise, noise.wanted([m], self.given))
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in self.noises) / self.n_data
         if self.iteration >= FIRST_LEARNED:
