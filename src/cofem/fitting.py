@@ -157,7 +157,7 @@ def fit(
     ):
         kept = None
         if checkpoint is not None:
-            kept = _checkpoint(checkpoint, model, chosen, seed)
+            kept = _checkpoint(checkpoint, model, chosen, seed, which)
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group
@@ -264,7 +264,7 @@ def _group(process_group: Any, method: Method) -> Group:
     return group_of(process_group)
 
 
-def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoint:
+def _checkpoint(path: Any, model: Model, method: Method, seed: int, prior: str) -> Checkpoint:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"checkpoint must be a path, got {type(path).__name__}")
     check_writable(path, "checkpoint")
@@ -272,7 +272,7 @@ def _checkpoint(path: Any, model: Model, method: Method, seed: int) -> Checkpoin
         raise ValueError(
             f'checkpoint: method "{method.name}" cannot be resumed; use "cofem" or leave it out'
         )
-    return Checkpoint(path, model, method, seed)
+    return Checkpoint(path, model, method, seed, prior=prior)
 
 
 def _largest_matrix(model: Model) -> int:

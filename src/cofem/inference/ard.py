@@ -31,6 +31,8 @@ NEARLY_SETTLED, LATEST_PRUNING = 100, 15
 # No precision is larger than this beside what the data say of its coordinate; a pruned one
 # would go to infinity.
 LARGEST = 1e12
+# A fit that uses more than this share of fewer data than unknowns has not begun to choose.
+ALL_USED = 0.98
 
 
 def strictness(n_coordinates: int, n_relevant: float) -> float:
@@ -77,6 +79,7 @@ class Ard:
         self.movement = Movement(tol)
         self.began = 0  # the iteration from which on it prunes
         self.needs_variances = False
+        self.products = 0 if noise is None else len(model.tasks)  # for the residuals
         self._norms: list[Array] | None = None
         if model.sparsifier is None:
             self._norms = [
@@ -117,7 +120,18 @@ class Ard:
             return None
         if self.pruning and not self.began:
             return None
-        return Verdict.SETTLED if self.movement.settled(random) else None
+        settled = self.movement.settled(random) and not self._all_used(moments)
+        return Verdict.SETTLED if settled else None
+
+    def _all_used(self, moments: Sequence[Moments]) -> bool:
+        """Whether the prior has no say yet: EM begins so where one coefficient is very large.
+
+        With fewer data than unknowns the mean then stands still, and all precisions only grow.
+        """
+        tasks = self.model.tasks
+        n_data = sum(t.operator.shape[0] for t in tasks)
+        used = sum(m.freedom for m in moments)
+        return n_data < self.model.n_unknowns * len(tasks) and used > ALL_USED * n_data
 
     def advance(self) -> None:
         """Move on: the M-step, and the noise."""

@@ -33,17 +33,18 @@ class Checkpoint:
         Written every ``every`` iterations; read when the fit starts, if it exists.
     model : Model
         The problem. A file of another problem is refused.
-    method, seed
+    method, seed, prior
         What runs on it. A file of other settings is refused.
     every : int
         Iterations between two writes.
     """
 
     def __init__(
-        self, path: Any, model: Model, method: Method, seed: int, every: int = EVERY
-    ) -> None:
+        self, path: Any, model: Model, method: Method, seed: int, every: int = EVERY,
+        prior: str = "ard",
+    ) -> None:  # fmt: skip
         self._path, self._every, self._model = os.fspath(path), every, model
-        self._problem = _fingerprint(model, method, seed)
+        self._problem = _fingerprint(model, method, seed, prior)
         self._noise: list[float] | None = None
         self._state: LoopState | None = None
         if os.path.exists(self._path):
@@ -134,7 +135,7 @@ class Checkpoint:
         self._state = LoopState(about["iteration"], rule, means, about["products"], history)
 
 
-def _fingerprint(model: Model, method: Method, seed: int) -> str:
+def _fingerprint(model: Model, method: Method, seed: int, prior: str) -> str:
     """Return a digest of what decides the answer, as far as it can be read."""
     digest = hashlib.sha256()
 
@@ -152,4 +153,6 @@ def _fingerprint(model: Model, method: Method, seed: int) -> str:
     add(None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest())
     add(model.nonnegative, model.tie.coupling is None, model.n_precisions, seed)
     add(method.name, sorted((k, repr(v)) for k, v in asdict(method).items()))
+    if prior != "ard":
+        add(prior)
     return digest.hexdigest()

@@ -53,6 +53,7 @@ class LoopResult:
     history: dict[str, list[float]] = field(default_factory=empty_history)
     troubles: list[str] = field(default_factory=list)
     moments: Sequence[Moments] = ()
+    note: str = ""
 
     @property
     def converged(self) -> bool:
@@ -62,7 +63,8 @@ class LoopResult:
     @property
     def message(self) -> str:
         """What happened, for the user."""
-        return self.troubles[0] if self.troubles else self.verdict.value.format(**self.facts)
+        sentence = self.verdict.value.format(**self.facts)
+        return (self.troubles[0] if self.troubles else sentence) + self.note
 
     @property
     def worth_a_warning(self) -> bool:
@@ -102,6 +104,9 @@ class SiteRule(Protocol):
 
     needs_variances: bool
     """Whether the last iteration, which no other follows, needs variances too."""
+
+    products: int
+    """Products with Φ that the rule itself makes in an iteration."""
 
     @property
     def alpha(self) -> Array:
@@ -203,7 +208,7 @@ def iterate(
         ]
         means = [m.mean for m in moments]
         change = math.inf if previous is None else relative_change(means, previous)
-        products += sum(m.products for m in moments)
+        products += sum(m.products for m in moments) + rule.products
         shown = IterationState(
             iteration=count,
             max_iter=max_iter,

@@ -111,6 +111,9 @@ def _evidence(learned: Learned) -> float:
 
 def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
     """Return the end with one more E-step at the noise precision found, and the report."""
+    if end.rule.given:  # also where the iterations ended on the way to it
+        for noise in end.rule.noises:
+            noise.ratio = 1.0
     model = end.rule.model.with_noise(end.rule.noise_precisions)
     rule = end.rule.at(model)
     esteps = make(model)
@@ -232,7 +235,7 @@ def _instead(
     )  # fmt: skip
     found = outcome.found
     found.history["products"] = [p + spent for p in found.history["products"]]
-    found.facts["why"] = end.certificate.value
+    found.note = f'; prior "ard", because the learned prior was not certified: {end.certificate.value}'
     return Learned("ard", model, outcome)
 
 

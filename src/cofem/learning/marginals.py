@@ -66,12 +66,14 @@ class Marginals:
         """Return the probabilities (K + 1, n) of the components at some columns, or at all."""
         xp = backend.namespace(self.precision)
         if self.tie.labels is not None and columns is not None:
-            return self.shares()[:, columns]
+            return xp.take(self.shares(), columns, axis=1)
         value, precision, unit = (
             x if x.ndim == 2 else x[None, :] for x in (self.value, self.precision, self.unit)
         )
         if columns is not None:
-            value, precision, unit = (x[:, columns] for x in (value, precision, unit))
+            value, precision, unit = (
+                xp.take(x, columns, axis=1) for x in (value, precision, unit)
+            )
         half = 1.0 if backend.is_complex(value) else 0.5
         power, over = backend.abs_squared(value) * precision, precision / unit
         logs = []
@@ -124,7 +126,7 @@ class Marginals:
         uniform = backend.Random(seed, 7).uniform((deviations.shape[0], columns), deviations)
         if self.tie.labels is not None:
             first = np.unique(self.tie.labels, return_index=True)[1][self.tie.labels]
-            uniform = uniform[:, backend.from_numpy(first, uniform)]
+            uniform = xp.take(uniform, backend.from_numpy(first, uniform), axis=1)
         if deviations.ndim == 3:
             uniform = uniform[:, None, :]
         over, shares = self.precision / self.unit, self.shares()

@@ -78,7 +78,26 @@ def own_noise(end: End) -> list[float] | None:
             unused = max(n - used - PENALTY * math.sqrt(n), (1 - LARGEST_SHARE) * n)
             power = float(squared_rows(family.y[row : row + 1, ...])[0])
             found[member] = unused / max(float(left[row]), LEAST_RESIDUAL * power or 1.0)
-    return found if max(found) > UNLIKE * min(found) else None
+    return _alike_together(found) if max(found) > UNLIKE * min(found) else None
+
+
+def _alike_together(found: list[float]) -> list[float]:
+    """Give tasks whose noise precisions are alike one, the geometric mean of theirs.
+
+    Examples
+    --------
+    >>> [round(b) for b in _alike_together([100.0, 1.0, 144.0])]
+    [120, 1, 120]
+    """
+    shared = list(found)
+    order = sorted(range(len(found)), key=found.__getitem__)
+    while order:
+        alike = [i for i in order if found[i] <= UNLIKE * found[order[0]]]
+        mean = math.exp(math.fsum(math.log(found[i]) for i in alike) / len(alike))
+        for i in alike:
+            shared[i] = mean
+        order = order[len(alike) :]
+    return shared
 
 
 def learn_mixture(

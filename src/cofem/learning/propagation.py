@@ -98,6 +98,7 @@ class Propagation:
             for f in model.families
         ]  # fmt: skip
         self.needs_variances = True
+        self.products = len(model.tasks)  # for the residuals
         self.impatient = False  # a start among several, cut as soon as it is hopeless
         self.iteration = self._quiet = self._nearly = 0
         self.look = Look()
