@@ -235,7 +235,8 @@ def _instead(
     )  # fmt: skip
     found = outcome.found
     found.history["products"] = [p + spent for p in found.history["products"]]
-    found.note = f'; prior "ard", because the learned prior was not certified: {end.certificate.value}'
+    why = end.certificate.value
+    found.note = f'; prior "ard", because the learned prior was not certified: {why}'
     return Learned("ard", model, outcome)
 
 
