@@ -13,7 +13,8 @@ import numpy as np
 
 from cofem.calcium.arguments import levels_of, settings_of, traces_of
 from cofem.calcium.cell import MIN_FRAMES, Settings, fit_cell
-from cofem.calcium.result import Deconvolution
+from cofem.calcium.jumps.fitting import fit_jumps
+from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.calcium.traces import white_noise
 
 # Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
@@ -21,8 +22,6 @@ from cofem.calcium.traces import white_noise
 PLAUSIBLE_NOISE, PLAUSIBLE_PEAK = 0.5, 15.0
 # So many cells, spread over all, tell the unit.
 CELLS_LOOKED_AT = 50
-_OVER_FRAMES = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision")
-_PER_CELL = ("noise_std", "tau_d", "tau_r", "latency", "converged")
 
 
 def deconvolve(
@@ -38,7 +37,7 @@ def deconvolve(
     n_jobs: int = -1,
     *,
     kernel: Any = None,
-    response: str = "log",
+    response: str = "auto",
     window: float = 60.0,
     max_iter: int = 50,
     tol: float = 1e-2,
@@ -113,15 +112,17 @@ def deconvolve(
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     rows = traces.reshape(-1, traces.shape[-1])
     dtype = traces.dtype if traces.dtype == np.float32 else np.float64
-    over = {name: np.empty(rows.shape, dtype) for name in _OVER_FRAMES}
+    over = {name: np.empty(rows.shape, dtype) for name in OVER_FRAMES}
     cells: dict[str, list[Any]] = {
         name: [None] * len(rows)
-        for name in (*_PER_CELL, "iterations", "change", "log_evidence", "message")
+        for name in (*PER_CELL, "iterations", "change", "log_evidence", "message")
     }
+
+    fit = fit_jumps if settings.jumps else fit_cell
 
     def one(i: int) -> None:
         level = None if levels is None else levels[i]
-        found = fit_cell(np.asarray(rows[i], dtype=np.float64), settings, level)
+        found = fit(np.asarray(rows[i], dtype=np.float64), settings, level)
         for name, array in over.items():
             array[i] = getattr(found, name)
         for name, values in cells.items():
@@ -169,7 +170,7 @@ def _result(
     _warn(traces, messages, settings)
     single = traces.ndim == 1
     arrays: dict[str, Any] = {name: a[0] if single else a for name, a in over.items()}
-    for name in _PER_CELL:
+    for name in PER_CELL:
         values = np.array(cells[name])
         arrays[name] = values[0].item() if single else values
     return Deconvolution(
@@ -178,8 +179,15 @@ def _result(
         messages=messages,
         framerate=settings.framerate,
         response=settings.response,
+        model=_model(settings),
         dff=traces,
     )
+
+
+def _model(settings: Settings) -> str:
+    if settings.jumps:
+        return "jumps"
+    return "cofem" if settings.cofem or settings.kernel is not None else "banded"
 
 
 def _warn(traces: np.ndarray, messages: dict[int, str], settings: Settings) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
+from cofem.calcium.banded_result import model_of
 from cofem.calcium.result import Deconvolution
 from cofem.calcium.traces import log_response_inverse
 from cofem.linalg import banded
@@ -82,11 +83,14 @@ def _draw_events(
 def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the band that holds the fluorescence without noise in 95 of 100 draws, (n,) each.
 
-    From exact draws of the posterior; a measured kernel has none, and no band.
+    Under "banded" from exact draws of the posterior; a measured kernel has none, and no band.
     """
     row = np.atleast_2d(result.denoised)[cell].astype(np.float64)
+    if result.model == "jumps":
+        reach = 1.96 * np.atleast_2d(result.denoised_std)[cell].astype(np.float64)
+        return row - reach, row + reach
     try:
-        kernel, x, beta, alpha = result._model(cell)
+        kernel, x, beta, alpha = model_of(result, cell)
     except ValueError:
         return row, row
     normal = np.random.default_rng(0).standard_normal((_BAND_DRAWS, len(x)))
@@ -98,7 +102,7 @@ def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.
     level = np.atleast_2d(result.baseline)[cell]
 
     def back(c: np.ndarray) -> np.ndarray:
-        above = log_response_inverse(c) if result.response == "log" else c
+        above = c if result.response == "linear" else log_response_inverse(c)
         return np.asarray(above + level)
 
     return back(mean - 1.96 * spread), back(mean + 1.96 * spread)
