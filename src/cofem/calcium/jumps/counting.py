@@ -22,7 +22,7 @@ import numpy as np
 # log(height × decay time) in units of the noise at 30 Hz and seconds, log(spikes per second),
 # and the weight of the first. Medians and spreads over 52 cells of 13 sets with electrically
 # recorded spikes, half of those at hand; the other half has the same spread of what is left.
-LOG_AREA, LOG_FIRING, AREA_WEIGHT = 0.49, 0.75, 0.67
+LOG_AREA, LOG_FIRING, AREA_WEIGHT = 0.32, 0.26, 0.67
 SIZE_SPREAD = 0.7
 # A sum of jumps below this per second is silence, whose size of a spike would be zero.
 LEAST_PER_SECOND = 0.02

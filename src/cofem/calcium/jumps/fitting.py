@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.signal
+from scipy.ndimage import gaussian_filter1d
 
 from cofem.calcium.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import spike_size
@@ -15,13 +16,16 @@ from cofem.calcium.jumps.search import HEIGHT, HEIGHT_RATE, Found, jump_height, 
 from cofem.calcium.jumps.states import States, build_states
 from cofem.calcium.traces import maximin_baseline
 
-# Faster recordings are averaged to between this rate and twice it: spikes are told no better
-# in more frames, and noise between neighbouring frames is no longer white.
+# Faster recordings are averaged to about this rate: spikes are told no better in more frames,
+# and noise between neighbouring frames is no longer white.
 WORKING_RATE = 30.0
 # Constants are searched in the liveliest stretch of this many working frames (five minutes),
 # and the posterior is computed in pieces of that length, each with a margin of several decay
 # times: memory and time then grow no faster than the recording.
 STRETCH, MARGIN_SECONDS = 9000, 20.0
+# The model takes rise and decay as exact and is too sure of a jump's frame: times are spread by
+# this share of the decay time, which is as far as rises of one cell differ.
+JITTER = 0.04
 
 
 class Binned(NamedTuple):
@@ -91,7 +95,7 @@ def binned(trace: np.ndarray, framerate: float) -> Binned:
     >>> binned(np.arange(8.0), 120.0)
     Binned(trace=array([1.5, 5.5]), framerate=30.0, factor=4)
     """
-    factor = max(1, int(framerate // WORKING_RATE))
+    factor = max(1, round(framerate / WORKING_RATE))
     if factor == 1 or len(trace) < factor * MIN_FRAMES:
         return Binned(np.asarray(trace, dtype=np.float64), framerate, 1)
     n = -(-len(trace) // factor)
@@ -151,11 +155,12 @@ def _assemble(
 ) -> CellFit:
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
-    unit = noise * math.sqrt(above.framerate / HEIGHT_RATE)  # the noise at 30 Hz
-    seconds = len(jumps.size) / above.framerate
-    one = unit * spike_size(HEIGHT * float(jumps.size.sum()) / seconds, constants.tau_d)
-    size = spread_out(jumps.size, factor, n)
-    active = spread_out(jumps.active, factor, n)
+    unit = noise * math.sqrt(HEIGHT_RATE / above.framerate)  # the noise at 30 Hz
+    seconds = len(jumps.count) / above.framerate
+    one = unit * spike_size(HEIGHT * float(jumps.count.sum()) / seconds, constants.tau_d)
+    jitter = JITTER * constants.tau_d * above.framerate
+    size = spread_out(gaussian_filter1d(jumps.count, jitter), factor, n)
+    active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     spikes = height * size
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)

@@ -33,8 +33,8 @@ class Jumps(NamedTuple):
     Attributes
     ----------
     log_evidence : float
-    size, spread : ndarray
-        Mean and standard deviation of the size of a frame's jump.
+    count, spread : ndarray
+        Mean and standard deviation of what a frame's jump counts for.
     active : ndarray
         The probability that there is one.
     calcium, calcium_spread : ndarray
@@ -42,7 +42,7 @@ class Jumps(NamedTuple):
     """
 
     log_evidence: float
-    size: np.ndarray
+    count: np.ndarray
     spread: np.ndarray
     active: np.ndarray
     calcium: np.ndarray
@@ -89,14 +89,14 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     evidence = _forward(*_arguments(states, y, seen), weights, likelihoods, ranges)
     out = np.zeros((5, n))
     _backward(
-        likelihoods, states.target, states.share, states.weight, states.size, weights, ranges,
+        likelihoods, states.target, states.share, states.weight, states.count, weights, ranges,
         states.calcium, out,
     )  # fmt: skip
-    size, square, active, calcium, calcium_square = out
+    count, square, active, calcium, calcium_square = out
     return Jumps(
         log_evidence=float(evidence),
-        size=size,
-        spread=np.sqrt(np.maximum(square - size**2, 0.0)),
+        count=count,
+        spread=np.sqrt(np.maximum(square - count**2, 0.0)),
         active=np.clip(active, 0.0, 1.0),
         calcium=calcium,
         calcium_spread=np.sqrt(np.maximum(calcium_square - calcium**2, 0.0)),
@@ -198,13 +198,13 @@ def _backward(
     target: np.ndarray,
     share: np.ndarray,
     weight: np.ndarray,
-    size: np.ndarray,
+    count: np.ndarray,
     weights: np.ndarray,
     ranges: np.ndarray,
     calcium: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """Smooth; rows of out: size, its square, active, calcium, its square."""
+    """Smooth; rows of out: count, its square, active, calcium, its square."""
     K, J = len(calcium), len(weight)
     later, ahead = np.ones(K), np.zeros(K)
     for t in range(len(weights) - 1, -1, -1):
@@ -224,7 +224,7 @@ def _backward(
         total = still = largest = 0.0
         for k in range(ranges[t - 1, 0], ranges[t - 1, 1] + 1):
             mass = weights[t - 1, k]
-            sum_all = sum_still = sum_size = sum_square = 0.0
+            sum_all = sum_still = sum_count = sum_square = 0.0
             if mass > 0.0:
                 for j in range(J):
                     i, value = target[j, k], 0.0
@@ -234,16 +234,16 @@ def _backward(
                         value += ahead[i + 1] * share[j, k]
                     value *= weight[j]
                     sum_all += value
-                    if size[j] == 0.0:
+                    if count[j] == 0.0:
                         sum_still += value
                     else:
-                        sum_size += value * size[j]
-                        sum_square += value * size[j] * size[j]
+                        sum_count += value * count[j]
+                        sum_square += value * count[j] * count[j]
             later[k] = sum_all
             largest = max(largest, sum_all)
             total += mass * sum_all
             still += mass * sum_still
-            out[0, t] += mass * sum_size
+            out[0, t] += mass * sum_count
             out[1, t] += mass * sum_square
         out[0, t] /= total
         out[1, t] /= total

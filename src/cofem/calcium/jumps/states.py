@@ -23,6 +23,9 @@ import numpy as np
 # varies, to the spikes that fall into one frame.
 SIZES = np.array([0.5, 0.75, 1.0, 1.5, 2.2, 3.2, 4.7])
 WEIGHTS = np.array([0.15, 0.25, 0.3, 0.15, 0.1, 0.05, 0.03])
+# What a jump counts for: a little less than its size, for a part of the curve of a response is
+# left over where a trace is too quiet, or too busy, to tell it.
+COUNT_POWER = 0.8
 # The grid: a tenth of a jump near rest, wider in proportion beyond six jumps.
 SPACING, EVEN_UP_TO, HIGHEST = 0.1, 6.0, 100.0
 # Below rest calcium goes no further than four standard deviations of its walk, or three jumps.
@@ -72,8 +75,8 @@ class States(NamedTuple):
         neighbour.
     weight : ndarray (J,)
         Prior probabilities of the options.
-    size : ndarray (J,)
-        Their sizes; 0 where there is no jump.
+    count : ndarray (J,)
+        What they count for, in jumps of size 1; 0 where there is none.
     """
 
     calcium: np.ndarray
@@ -83,7 +86,7 @@ class States(NamedTuple):
     target: np.ndarray
     share: np.ndarray
     weight: np.ndarray
-    size: np.ndarray
+    count: np.ndarray
 
 
 def build_states(constants: Constants, height: float, framerate: float) -> States:
@@ -100,8 +103,6 @@ def build_states(constants: Constants, height: float, framerate: float) -> State
     decay = math.exp(-1 / (constants.tau_d * framerate))
     steps, chances = _walk_steps(walk * math.sqrt(1 - decay * decay))
     active = min(constants.rate / framerate, MOST_PER_FRAME)
-    still = len(steps)
-    size = np.concatenate([np.zeros(still), SIZES])
     left = decay * calcium
     gain = np.maximum(1 + constants.curvature * np.maximum(left, 0.0), 0.1)
     goal = np.concatenate([left + steps[:, None], left + SIZES[:, None] * gain])
@@ -114,7 +115,7 @@ def build_states(constants: Constants, height: float, framerate: float) -> State
         target=target,
         share=share,
         weight=np.concatenate([(1 - active) * chances, active * WEIGHTS / WEIGHTS.sum()]),
-        size=size,
+        count=np.concatenate([np.zeros(len(steps)), SIZES**COUNT_POWER]),
     )
 
 
