@@ -45,7 +45,7 @@ def spike_size(heights_per_second: float, tau_d: float) -> float:
     Examples
     --------
     >>> round(spike_size(2.5, 0.7), 2)
-    1.86
+    1.95
     """
     by_area = LOG_AREA - math.log(tau_d)
     by_firing = math.log(max(heights_per_second, LEAST_PER_SECOND)) - LOG_FIRING

@@ -92,8 +92,9 @@ def binned(trace: np.ndarray, framerate: float) -> Binned:
 
     Examples
     --------
-    >>> binned(np.arange(8.0), 120.0)
-    Binned(trace=array([1.5, 5.5]), framerate=30.0, factor=4)
+    >>> found = binned(np.arange(80.0), 120.0)
+    >>> found.trace[:3], found.framerate, found.factor
+    (array([1.5, 5.5, 9.5]), 30.0, 4)
     """
     factor = max(1, round(framerate / WORKING_RATE))
     if factor == 1 or len(trace) < factor * MIN_FRAMES:
