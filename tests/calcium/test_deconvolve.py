@@ -112,11 +112,11 @@ def test_single_precision_in_single_precision_out(cells, result):
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.0])
-def test_units_do_not_matter_in_a_linear_response(cells, factor):
+def test_units_do_not_matter_in_a_linear_response_by_frames(cells, factor):
     trace = cells[0][0]
-    one = deconvolve(trace, RATE, response="linear")
-    other = deconvolve(factor * trace, RATE, response="linear", sn=factor * one.noise_std)
-    same = deconvolve(trace, RATE, response="linear", sn=one.noise_std)
+    one = deconvolve(trace, RATE, response="linear", method="banded")
+    other = deconvolve(factor * trace, RATE, response="linear", method="banded", sn=factor * one.noise_std)
+    same = deconvolve(trace, RATE, response="linear", method="banded", sn=one.noise_std)
     np.testing.assert_allclose(other.spikes, factor * same.spikes, rtol=1e-6, atol=1e-9 * factor)
     np.testing.assert_allclose(other.prob_active, same.prob_active, rtol=1e-5, atol=1e-12)
 
@@ -245,7 +245,18 @@ def test_cells_without_data_are_reported_and_the_rest_done(cells, result):
 
 def test_per_cent_is_noticed(cells):
     with pytest.warns(UserWarning, match="must be a fraction"):
-        deconvolve(100 * cells[0][0], RATE)
+        deconvolve(100 * cells[0][0], RATE, method="banded")
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(100.0, 0.0), (1e-3, 2.0), (530.0, 800.0)])
+def test_units_do_not_matter(cells, result, factor, offset):
+    """Per cent, raw fluorescence: the same events with the same probabilities."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = deconvolve(factor * cells[0][:2] + offset, RATE, n_jobs=1)
+    np.testing.assert_allclose(other.spikes, factor * result.spikes[:2], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(other.prob_active, result.prob_active[:2], atol=1e-6)
+    np.testing.assert_allclose(other.spike_counts, result.spike_counts[:2], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -332,9 +343,9 @@ def test_per_cent_is_noticed_also_when_it_is_clean(seed, noise):
     dff, _ = simulate(n_cells=4, n_frames=1500, seed=seed, noise_std=noise)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        deconvolve(dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+        deconvolve(dff, 30.0, n_jobs=1, max_iter=2, method="banded", tol=0)
     with pytest.warns(UserWarning, match="dff must be a fraction; divide per cent by 100"):
-        deconvolve(100 * dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+        deconvolve(100 * dff, 30.0, n_jobs=1, max_iter=2, method="banded", tol=0)
 
 
 def test_tensors_give_numpy_arrays():

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-
 from scipy.special import ndtri
 
 from cofem.calcium import banded_result

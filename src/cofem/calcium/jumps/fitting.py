@@ -140,9 +140,10 @@ def _in_pieces(states: States, y: np.ndarray, seen: np.ndarray, margin: int) -> 
         low, high = max(0, start - margin), min(len(y), start + STRETCH + margin)
         found = posterior(states, y[low:high], seen[low:high])
         inside = slice(start - low, min(start + STRETCH, len(y)) - low)
-        parts.append((found.log_evidence, *(a[inside] for a in found[1:])))
-    evidence = sum(part[0] for part in parts)
-    return Jumps(evidence, *(np.concatenate(a) for a in list(zip(*parts, strict=True))[1:]))
+        arrays = (found.number, found.spread, found.active, found.calcium, found.calcium_spread)
+        parts.append((found.log_evidence, [a[inside] for a in arrays]))
+    evidence = sum(found for found, _ in parts)
+    return Jumps(evidence, *(np.concatenate(a) for a in zip(*(b for _, b in parts), strict=True)))
 
 
 def _assemble(
@@ -157,10 +158,10 @@ def _assemble(
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
     unit = noise * math.sqrt(HEIGHT_RATE / above.framerate)  # the noise at 30 Hz
-    seconds = len(jumps.count) / above.framerate
-    one = unit * spike_size(HEIGHT * float(jumps.count.sum()) / seconds, constants.tau_d)
+    seconds = len(jumps.number) / above.framerate
+    one = unit * spike_size(HEIGHT * float(jumps.number.sum()) / seconds, constants.tau_d)
     jitter = JITTER * constants.tau_d * above.framerate
-    size = spread_out(gaussian_filter1d(jumps.count, jitter), factor, n)
+    size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     spikes = height * size
     if settings.threshold is not None:
@@ -215,11 +216,12 @@ def spread_out(x: np.ndarray, factor: int, n: int) -> np.ndarray:
 def _near(active: np.ndarray, settings: Settings) -> np.ndarray:
     """Return the probability of a jump within 50 ms: a jump's frame is seldom certain."""
     width = 2 * round(0.05 * settings.framerate) + 1
-    return np.minimum(np.convolve(active, np.ones(width), mode="same"), 1.0)
+    return np.asarray(np.minimum(np.convolve(active, np.ones(width), mode="same"), 1.0))
 
 
 def _between(x: np.ndarray, factor: int, n: int) -> np.ndarray:
     """Return values of working frames at the recording's frames."""
     if factor == 1:
         return x[:n]
-    return np.interp(np.arange(n), np.arange(len(x)) * factor + (factor - 1) / 2, x)
+    middle = np.arange(len(x)) * factor + (factor - 1) / 2
+    return np.asarray(np.interp(np.arange(n), middle, x))

@@ -12,7 +12,7 @@ Only states above ``FAINT`` of the whole are followed, a few dozen of some hundr
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from cofem.linalg.compiled import compiled
 FAINT = 1e-7
 # exp of less than this changes no sum.
 NEGLIGIBLE = -30.0
-_LOOPS = {"error_model": "numpy", "fastmath": True}
+_LOOPS: dict[str, Any] = {"error_model": "numpy", "fastmath": True}
 
 
 class Jumps(NamedTuple):
@@ -33,7 +33,7 @@ class Jumps(NamedTuple):
     Attributes
     ----------
     log_evidence : float
-    count, spread : ndarray
+    number, spread : ndarray
         Mean and standard deviation of what a frame's jump counts for.
     active : ndarray
         The probability that there is one.
@@ -42,7 +42,7 @@ class Jumps(NamedTuple):
     """
 
     log_evidence: float
-    count: np.ndarray
+    number: np.ndarray
     spread: np.ndarray
     active: np.ndarray
     calcium: np.ndarray
@@ -66,7 +66,8 @@ def log_evidence(states: States, y: np.ndarray, seen: np.ndarray) -> float:
     True
     """
     none = np.empty((1, 1), np.float32)
-    return float(_forward(*_arguments(states, y, seen), none, none, np.empty((1, 2), np.int64)))
+    keep = (none, none, np.empty((1, 2), np.int64))
+    return float(_forward(*_arguments(states, y, seen, keep)))
 
 
 def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
@@ -86,16 +87,17 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     weights = np.zeros((n, len(states.calcium)), np.float32)
     likelihoods = np.zeros_like(weights)
     ranges = np.empty((n, 2), np.int64)
-    evidence = _forward(*_arguments(states, y, seen), weights, likelihoods, ranges)
+    keep = (weights, likelihoods, ranges)
+    evidence = _forward(*_arguments(states, y, seen, keep))
     out = np.zeros((5, n))
     _backward(
-        likelihoods, states.target, states.share, states.weight, states.count, weights, ranges,
+        likelihoods, states.target, states.share, states.weight, states.number, weights, ranges,
         states.calcium, out,
     )  # fmt: skip
     count, square, active, calcium, calcium_square = out
     return Jumps(
         log_evidence=float(evidence),
-        count=count,
+        number=count,
         spread=np.sqrt(np.maximum(square - count**2, 0.0)),
         active=np.clip(active, 0.0, 1.0),
         calcium=calcium,
@@ -103,10 +105,13 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     )
 
 
-def _arguments(states: States, y: np.ndarray, seen: np.ndarray) -> tuple[object, ...]:
+def _arguments(
+    states: States, y: np.ndarray, seen: np.ndarray, keep: tuple[np.ndarray, ...]
+) -> tuple[Any, ...]:
     return (
         np.where(seen, y, 0.0) / states.height, seen, states.calcium, states.height**-2.0,
         states.rise, states.target, states.share, states.weight, states.rest,
+        *keep,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ a prior, not a verdict.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -126,7 +126,9 @@ def search(
     return Found(best, score(best), limit, len(known))
 
 
-def _climb(at: Constants, name: str, sign: int, low: Constants, score: object) -> Constants:
+def _climb(
+    at: Constants, name: str, sign: int, low: Constants, score: Callable[[Constants], float]
+) -> Constants:
     """Move one constant in one direction while the score climbs."""
     while True:
         value = getattr(at, name)
@@ -135,7 +137,7 @@ def _climb(at: Constants, name: str, sign: int, low: Constants, score: object) -
         if not getattr(low, name) <= moved <= getattr(HIGHEST, name):
             return at
         there = at._replace(**{name: moved})
-        if there.tau_r > there.tau_d / 1.5 or score(there) <= score(at):  # type: ignore[operator]
+        if there.tau_r > there.tau_d / 1.5 or score(there) <= score(at):
             return at
         at = there
 

@@ -75,7 +75,7 @@ class States(NamedTuple):
         neighbour.
     weight : ndarray (J,)
         Prior probabilities of the options.
-    count : ndarray (J,)
+    number : ndarray (J,)
         What they count for, in jumps of size 1; 0 where there is none.
     """
 
@@ -86,7 +86,7 @@ class States(NamedTuple):
     target: np.ndarray
     share: np.ndarray
     weight: np.ndarray
-    count: np.ndarray
+    number: np.ndarray
 
 
 def build_states(constants: Constants, height: float, framerate: float) -> States:
@@ -115,7 +115,7 @@ def build_states(constants: Constants, height: float, framerate: float) -> State
         target=target,
         share=share,
         weight=np.concatenate([(1 - active) * chances, active * WEIGHTS / WEIGHTS.sum()]),
-        count=np.concatenate([np.zeros(len(steps)), SIZES**COUNT_POWER]),
+        number=np.concatenate([np.zeros(len(steps)), SIZES**COUNT_POWER]),
     )
 
 
