@@ -51,8 +51,10 @@ def draw_cell(
     above.fill_between(t, low[frames], high[frames], color=BLUE, alpha=0.3, linewidth=0)
     above.plot(t, rows["denoised"][frames], color=BLUE, linewidth=1.0, label="fit, 95 % band")
     above.set_ylabel("dF/F")
-    above.legend(loc="upper right", fontsize=8, frameon=False)
+    # Above the axes, where no data are.
+    above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
     _draw_events(below, table, (start, stop), truth)
+    above.figure.colorbar(_probability_scale(), ax=[above, below], label="probability", pad=0.01)
     above.sharex(below)
     below.set_xlim(start, stop)
 
@@ -60,12 +62,8 @@ def draw_cell(
 def _draw_events(
     ax: Any, table: np.ndarray, window: tuple[float, float], truth: np.ndarray | None
 ) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     shown = table[(table["time"] >= window[0]) & (table["time"] <= window[1])]
-    scale = ScalarMappable(Normalize(0, 1), "viridis_r")
-    colors = scale.to_rgba(shown["probability"])
+    colors = _probability_scale().to_rgba(shown["probability"])
     ax.vlines(shown["time"], 0, shown["amplitude"], colors=colors, linewidth=1.6)
     ax.vlines(shown["time"], shown["low"], shown["high"], colors=colors, linewidth=4, alpha=0.3)
     top = float(np.max(shown["high"], initial=0.0)) or 1.0
@@ -77,7 +75,13 @@ def _draw_events(
     ax.set_ylim(-0.16 * top if truth is not None else 0.0, 1.05 * top)
     ax.set_xlabel("seconds")
     ax.set_ylabel("event")
-    ax.figure.colorbar(scale, ax=ax, label="probability", pad=0.01)
+
+
+def _probability_scale() -> Any:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    return ScalarMappable(Normalize(0, 1), "viridis_r")
 
 
 def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.ndarray]:

@@ -271,5 +271,5 @@ def draw(result: Any, path: Path, cell: int | None, truth: np.ndarray | None) ->
     figure = new_figure(height=5)
     axes = figure.subplots(2, 1, height_ratios=(3, 2))
     draw_cell(result, cell, axes, truth)
-    axes[0].set_title(f"cell {cell}", fontsize=10)
+    axes[0].set_title(f"cell {cell}", fontsize=10, loc="left")
     save(figure, path)
