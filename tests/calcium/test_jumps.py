@@ -10,7 +10,7 @@ from cofem.calcium import deconvolve, simulate
 from cofem.calcium.jumps import passes
 from cofem.calcium.jumps.counting import LEAST_PROBABILITY, split
 from cofem.calcium.jumps.fitting import binned, spread_out
-from cofem.calcium.jumps.search import jump_height, search
+from cofem.calcium.jumps.search import search
 from cofem.calcium.jumps.states import Constants, build_states
 
 
@@ -51,7 +51,7 @@ def plain_posterior(states, y, seen):
 
 @pytest.mark.parametrize("curvature", [0.0, 0.3])
 def test_without_rise_it_is_the_plain_sum_over_states(curvature):
-    states = build_states(Constants(0.4, 0.0, curvature, 2.0, 0.6, 0.0), 4.0, 30.0)
+    states = build_states(Constants(0.4, 0.0, curvature, 2.0, 0.6, 0.0), 30.0)
     rng = np.random.default_rng(0)
     y = rng.standard_normal(40)
     y[10:] += 6 * np.exp(-np.arange(30) / 12)
@@ -70,7 +70,7 @@ def test_without_rise_it_is_the_plain_sum_over_states(curvature):
 def test_with_rise_it_is_near_the_sum_over_all_paths():
     """Every option of every frame from rest, 7 frames: the mixture of moments is nearly exact."""
     constants = Constants(0.4, 0.06, 0.0, 2.0, 0.0, 0.0)
-    states = build_states(constants, 4.0, 30.0)
+    states = build_states(constants, 30.0)
     y = np.array([0.3, -0.5, 0.2, 2.9, 4.4, 4.6, 3.9])
     decay = np.exp(-1 / (0.4 * 30))
     sizes = np.concatenate([[0.0], np.array([0.5, 0.75, 1.0, 1.5, 2.2, 3.2, 4.7])])
@@ -163,12 +163,12 @@ def test_long_recordings_are_pieced_together(monkeypatch):
     monkeypatch.undo()
     assert pieces.spikes.shape == whole.spikes.shape
     joined = passes.posterior(
-        build_states(Constants(0.7, 0.04, 0.0, 1.0, 0.5, 0.0), 4.0, 30.0),
+        build_states(Constants(0.7, 0.04, 0.0, 1.0, 0.5, 0.0), 30.0),
         dff[0] / 0.05, np.ones(3000, bool),
     )  # fmt: skip
     monkeypatch.setattr(fitting, "STRETCH", 700)
     parts = fitting._in_pieces(
-        build_states(Constants(0.7, 0.04, 0.0, 1.0, 0.5, 0.0), 4.0, 30.0),
+        build_states(Constants(0.7, 0.04, 0.0, 1.0, 0.5, 0.0), 30.0),
         dff[0] / 0.05, np.ones(3000, bool), 300,
     )  # fmt: skip
     np.testing.assert_allclose(parts.number, joined.number, atol=1e-3)
@@ -219,4 +219,3 @@ def test_bins_keep_sums_and_gaps():
     assert out.sum() == pytest.approx(2.0)
     # A jump first seen in bin 100 lies between the middles of bins 99 and 100.
     assert out @ np.arange(1000) / 2 == pytest.approx((99 * 4 + 1.5 + 100 * 4 + 1.5) / 2)
-    assert jump_height(120.0) == 2.0

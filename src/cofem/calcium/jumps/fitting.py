@@ -12,8 +12,8 @@ from scipy.ndimage import gaussian_filter1d
 from cofem.calcium.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import spike_size
 from cofem.calcium.jumps.passes import Jumps, posterior
-from cofem.calcium.jumps.search import HEIGHT, HEIGHT_RATE, Found, jump_height, search
-from cofem.calcium.jumps.states import States, build_states
+from cofem.calcium.jumps.search import Found, search
+from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, States, build_states
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -62,10 +62,10 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
         return nothing(dff, 0.0, "the trace is constant", settings, baseline)
     y, there = above.trace / noise, np.isfinite(above.trace)
     if settings.response == "log":  # a jump grows with 1 + dF/F
-        fixed["curvature"] = jump_height(above.framerate) * noise
+        fixed["curvature"] = HEIGHT * noise_at_30(noise, above.framerate)
     part = liveliest(y, STRETCH)
     found = search(y[part], there[part], above.framerate, fixed, settings.indicator)
-    states = build_states(found.constants, jump_height(above.framerate), above.framerate)
+    states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
     jumps = _in_pieces(states, y - found.constants.level, there, margin)
     return _assemble(jumps, states, found, noise, above, baseline, settings)
@@ -157,9 +157,9 @@ def _assemble(
 ) -> CellFit:
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
-    unit = noise * math.sqrt(HEIGHT_RATE / above.framerate)  # the noise at 30 Hz
-    seconds = len(jumps.number) / above.framerate
-    one = unit * spike_size(HEIGHT * float(jumps.number.sum()) / seconds, constants.tau_d)
+    unit = noise_at_30(noise, above.framerate)
+    per_second = float(jumps.number.sum()) * above.framerate / len(jumps.number)
+    one = unit * spike_size(constants.height * per_second, constants.tau_d)
     jitter = JITTER * constants.tau_d * above.framerate
     size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
@@ -187,7 +187,7 @@ def _assemble(
         tau_d=constants.tau_d,
         tau_r=constants.tau_r if states.rise > 0 else 0.0,
         latency=0.5 / above.framerate,
-        curvature=constants.curvature / height,
+        curvature=constants.curvature / (HEIGHT * unit),
         spike_size=one,
         at_limit=found.at_limit,
         log_evidence=jumps.log_evidence,
@@ -196,6 +196,11 @@ def _assemble(
         converged=True,
         message="",
     )
+
+
+def noise_at_30(noise: float, framerate: float) -> float:
+    """Return what the noise of a frame would be at 30 Hz."""
+    return noise * math.sqrt(HEIGHT_RATE / framerate)
 
 
 def spread_out(x: np.ndarray, factor: int, n: int) -> np.ndarray:

@@ -59,7 +59,7 @@ def log_evidence(states: States, y: np.ndarray, seen: np.ndarray) -> float:
     >>> y[50:] = 8 * np.exp(-np.arange(50) / 21.0)
     >>> seen = np.ones(100, bool)
     >>> fast, right = (
-    ...     log_evidence(build_states(Constants(tau, 0.0, 0, 1.0, 0.5, 0), 4.0, 30.0), y, seen)
+    ...     log_evidence(build_states(Constants(tau, 0.0, 0, 1.0, 0.5, 0), 30.0), y, seen)
     ...     for tau in (0.1, 0.7)
     ... )
     >>> right > fast
@@ -78,7 +78,7 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     >>> from cofem.calcium.jumps.states import Constants, build_states
     >>> y = np.random.default_rng(0).standard_normal(300)
     >>> y[100:] += 9 * np.exp(-np.arange(200) / 21.0)
-    >>> states = build_states(Constants(0.7, 0.0, 0.0, 1.0, 0.5, 0.0), 4.0, 30.0)
+    >>> states = build_states(Constants(0.7, 0.0, 0.0, 1.0, 0.5, 0.0), 30.0)
     >>> found = posterior(states, y, np.ones(300, bool))
     >>> int(np.argmax(found.active))
     100

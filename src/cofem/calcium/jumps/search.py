@@ -16,22 +16,21 @@ import numpy as np
 
 from cofem.calcium.indicators import Indicator
 from cofem.calcium.jumps.passes import log_evidence
-from cofem.calcium.jumps.states import Constants, build_states
+from cofem.calcium.jumps.states import HEIGHT, Constants, build_states
 
-# The height of a jump in units of the noise at 30 Hz: the smallest event that one or two
-# frames tell from noise. Left to evidence it follows the largest bursts.
-HEIGHT, HEIGHT_RATE = 4.0, 30.0
 START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.1, rate=1.0, walk=0.5, level=0.5)
-# How far a constant may go, and by how much at once: the first four in proportion.
-LOWEST = Constants(tau_d=0.1, tau_r=0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0)
-HIGHEST = Constants(tau_d=3.0, tau_r=0.13, curvature=0.8, rate=20.0, walk=3.0, level=8.0)
-FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5}
+# How far a constant may go, and by how much at once, in proportion or not.
+LOWEST = Constants(0.1, 0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0, height=1.0)
+# Jumps may be smaller than they start, where a trace is busy below the noise; larger ones would
+# be those of bursts.
+HIGHEST = Constants(3.0, 0.13, curvature=0.8, rate=20.0, walk=1.0, level=8.0, height=HEIGHT)
+FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5, "height": math.sqrt(2)}
 STEPS = {"curvature": 0.1, "walk": 0.25, "level": 0.5}
-ORDER = ("tau_d", "tau_r", "curvature", "level", "rate", "walk")
+ORDER = ("tau_d", "tau_r", "curvature", "level", "rate", "walk", "height")
 SWEEPS = 4
 # Standard deviations of the logarithms of decay and rise time, for any indicator and for a
 # named one: cells of one indicator differ in decay by a factor of 1.4 (see the notes).
-ANY_SPREAD, NAMED_SPREAD = 0.8, 0.35
+ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
 # The rise is told within a factor of two by a name: expression and temperature move it.
 NAMED_RISE_SPREAD = 0.7
 # A decay shorter than this many frames is not told from a single bright frame.
@@ -57,17 +56,6 @@ class Found(NamedTuple):
     evaluations: int
 
 
-def jump_height(framerate: float) -> float:
-    """Return the height of a jump in units of a frame's noise.
-
-    Examples
-    --------
-    >>> jump_height(30.0), jump_height(7.5)
-    (4.0, 8.0)
-    """
-    return HEIGHT * math.sqrt(HEIGHT_RATE / framerate)
-
-
 def search(
     y: np.ndarray,
     seen: np.ndarray,
@@ -85,7 +73,7 @@ def search(
     fixed : mapping
         Constants that are given, by name.
     indicator : Indicator, optional
-        Where to start, and what is probable.
+        What is probable.
 
     Examples
     --------
@@ -95,11 +83,9 @@ def search(
     >>> bool(0.15 < found.constants.tau_d < 0.6)
     True
     """
-    start = START
-    if indicator is not None:
-        start = start._replace(tau_d=indicator.tau_d, tau_r=indicator.tau_r)
     low = LOWEST._replace(tau_d=max(LOWEST.tau_d, LEAST_FRAMES / framerate))
-    start = start._replace(tau_d=max(start.tau_d, low.tau_d))._replace(**fixed)
+    # From the same place with a name and without: only then is the name no more than a prior.
+    start = START._replace(tau_d=max(START.tau_d, low.tau_d))._replace(**fixed)
     free = [name for name in ORDER if name not in fixed]
     known: dict[Constants, float] = {}
 
@@ -150,7 +136,7 @@ def _score(
     indicator: Indicator | None,
     fixed: Mapping[str, float],
 ) -> float:
-    states = build_states(at, jump_height(framerate), framerate)
+    states = build_states(at, framerate)
     centre = START if indicator is None else indicator
     prior = 0.0
     if "tau_d" not in fixed:

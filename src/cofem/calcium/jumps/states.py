@@ -26,6 +26,9 @@ WEIGHTS = np.array([0.15, 0.25, 0.3, 0.15, 0.1, 0.05, 0.03])
 # What a jump counts for: a little less than its size, for a part of the curve of a response is
 # left over where a trace is too quiet, or too busy, to tell it.
 COUNT_POWER = 0.8
+# The height of a jump in units of the noise at 30 Hz: the smallest event that one or two frames
+# tell from noise. The noise of a frame falls with the root of its duration.
+HEIGHT, HEIGHT_RATE = 4.0, 30.0
 # The grid: a tenth of a jump near rest, wider in proportion beyond six jumps.
 SPACING, EVEN_UP_TO, HIGHEST = 0.1, 6.0, 100.0
 # Below rest calcium goes no further than four standard deviations of its walk, or three jumps.
@@ -42,13 +45,15 @@ class Constants(NamedTuple):
     tau_d, tau_r : float
         Decay and rise time in seconds.
     curvature : float
-        κ, per jump.
+        κ, per four times the noise at 30 Hz.
     rate : float
         Jumps per second.
     walk : float
         Standard deviation of the walk at rest, in units of the noise.
     level : float
         Of silence above the baseline, in units of the noise.
+    height : float
+        A, of a jump of size 1, in units of the noise at 30 Hz.
     """
 
     tau_d: float
@@ -57,6 +62,7 @@ class Constants(NamedTuple):
     rate: float
     walk: float
     level: float
+    height: float = HEIGHT
 
 
 class States(NamedTuple):
@@ -89,22 +95,25 @@ class States(NamedTuple):
     number: np.ndarray
 
 
-def build_states(constants: Constants, height: float, framerate: float) -> States:
+def build_states(constants: Constants, framerate: float) -> States:
     """Lay the grid and the transitions between its states.
 
     Examples
     --------
-    >>> states = build_states(Constants(0.7, 0.05, 0.0, 1.0, 0.5, 0.0), 4.0, 30.0)
+    >>> states = build_states(Constants(0.7, 0.05, 0.0, 1.0, 0.5, 0.0), 7.5)
     >>> float(states.calcium[states.rest]), states.weight.sum().round(6).item()
     (0.0, 1.0)
+    >>> states.height  # a frame of four times the duration has half the noise
+    8.0
     """
+    height = constants.height * math.sqrt(HEIGHT_RATE / framerate)
     walk = constants.walk / height
     calcium, rest = _grid(walk)
     decay = math.exp(-1 / (constants.tau_d * framerate))
     steps, chances = _walk_steps(walk * math.sqrt(1 - decay * decay))
     active = min(constants.rate / framerate, MOST_PER_FRAME)
     left = decay * calcium
-    gain = np.maximum(1 + constants.curvature * np.maximum(left, 0.0), 0.1)
+    gain = 1 + constants.curvature * constants.height / HEIGHT * np.maximum(left, 0.0)
     goal = np.concatenate([left + steps[:, None], left + SIZES[:, None] * gain])
     target, share = _between(calcium, goal)
     return States(
