@@ -107,7 +107,8 @@ def levers(recordings: Sequence[Recording], quick: bool) -> Table:
         made = [_oasis_on_logarithm(r) for r in recordings]
         means = correlations(recordings, made).mean(axis=0)
         rows.append(["OASIS AR(2) on the logarithm", *(float(x) for x in means.round(3))])
-    return Table('Every lever of method "banded" by itself (positive mode)', ["model", *COLUMNS], rows)
+    title = 'Every lever of method "banded" by itself (positive mode)'
+    return Table(title, ["model", *COLUMNS], rows)
 
 
 def _oasis_on_logarithm(r: Recording) -> np.ndarray:
@@ -142,4 +143,5 @@ def point_estimates(recordings: Sequence[Recording]) -> Table:
     scores["default, tau_d = 0.7, tau_r = 0.05 given"] = correlations(
         recordings, [p.spikes for p in given]
     )
-    return mean_table('Point estimates from the posterior of method "banded"', scores, len(recordings))
+    title = 'Point estimates from the posterior of method "banded"'
+    return mean_table(title, scores, len(recordings))

@@ -114,9 +114,10 @@ def test_single_precision_in_single_precision_out(cells, result):
 @pytest.mark.parametrize("factor", [1e-3, 7.0])
 def test_units_do_not_matter_in_a_linear_response_by_frames(cells, factor):
     trace = cells[0][0]
-    one = deconvolve(trace, RATE, response="linear", method="banded")
-    other = deconvolve(factor * trace, RATE, response="linear", method="banded", sn=factor * one.noise_std)
-    same = deconvolve(trace, RATE, response="linear", method="banded", sn=one.noise_std)
+    way = {"response": "linear", "method": "banded"}
+    one = deconvolve(trace, RATE, **way)
+    other = deconvolve(factor * trace, RATE, sn=factor * one.noise_std, **way)
+    same = deconvolve(trace, RATE, sn=one.noise_std, **way)
     np.testing.assert_allclose(other.spikes, factor * same.spikes, rtol=1e-6, atol=1e-9 * factor)
     np.testing.assert_allclose(other.prob_active, same.prob_active, rtol=1e-5, atol=1e-12)
 

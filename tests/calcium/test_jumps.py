@@ -19,8 +19,8 @@ def dense(states):
     J, K = states.target.shape
     out = np.zeros((J, K, K))
     for j, k in itertools.product(range(J), range(K)):
-        out[j, k, states.target[j, k]] += states.weight[j] * (1 - states.share[j, k])
-        out[j, k, states.target[j, k] + 1] += states.weight[j] * states.share[j, k]
+        out[j, k, states.target[j, k]] += states.weight[j, k] * (1 - states.share[j, k])
+        out[j, k, states.target[j, k] + 1] += states.weight[j, k] * states.share[j, k]
     return out
 
 

@@ -43,7 +43,8 @@ def read_matlab(path: Path, variable: str | None = None) -> Traces:
                 f"dff: {path} has {_listed(tables)}; name one of them (--variable), or call it dff"
             )
         chosen = named[0] if named else next(iter(tables))
-    rate = next((held[by_name[n]] for n in RATES if n in by_name and held[by_name[n]].size == 1), None)
+    rates = [held[by_name[name]] for name in RATES if name in by_name]
+    rate = next((value for value in rates if value.size == 1), None)
     array = tables[chosen]
     array = array.T if array.shape[1] == 1 else array
     framerate = None if rate is None else float(rate.ravel()[0])

@@ -46,7 +46,7 @@ class Traces(NamedTuple):
 
 
 def read_traces(source: Any, all_rois: bool = False, variable: str | None = None) -> Traces:
-    """Read traces from any of the files that are known.
+    r"""Read traces from any of the files that are known.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def read_traces(source: Any, all_rois: bool = False, variable: str | None = None
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "traces.csv")
-    ...     _ = path.write_text("cell 1,cell 2\\n0.1,0.2\\n0.3,0.4\\n0.5,0.6\\n")
+    ...     _ = path.write_text("cell 1,cell 2\n0.1,0.2\n0.3,0.4\n0.5,0.6\n")
     ...     read_traces(path).dff
     array([[0.1, 0.3, 0.5],
            [0.2, 0.4, 0.6]])

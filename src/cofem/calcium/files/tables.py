@@ -13,7 +13,7 @@ TIME_NAMES = frozenset({"time", "t", "seconds", "time_s", "time (s)", "frame", "
 
 
 def read_csv(path: Path) -> Traces:
-    """Read numbers separated by commas; an empty field is a missing frame.
+    r"""Read numbers separated by commas; an empty field is a missing frame.
 
     A header of names says that columns are cells; a column of time tells the frame rate.
 
@@ -22,7 +22,7 @@ def read_csv(path: Path) -> Traces:
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "t.csv")
-    ...     _ = file.write_text("time,a\\n0.0,1\\n0.1,2\\n0.2,3\\n")
+    ...     _ = file.write_text("time,a\n0.0,1\n0.1,2\n0.2,3\n")
     ...     found = read_csv(file)
     >>> found.dff, round(found.framerate, 6)
     (array([[1., 2., 3.]]), 10.0)
