@@ -150,7 +150,7 @@ def _forward(
             square = mean[k] * mean[k] + variance[k]
             for j in range(J):
                 i = target[j, k]
-                up = mass * weight[j, k]
+                up = mass * weight[j]
                 part = up * share[j, k]
                 up -= part
                 there[i] += up
@@ -237,7 +237,7 @@ def _backward(
                         value += ahead[i] * (1 - share[j, k])
                     if low <= i + 1 <= high:
                         value += ahead[i + 1] * share[j, k]
-                    value *= weight[j, k]
+                    value *= weight[j]
                     sum_all += value
                     if count[j] == 0.0:
                         sum_still += value

@@ -16,13 +16,14 @@ import numpy as np
 
 from cofem.calcium.indicators import Indicator
 from cofem.calcium.jumps.passes import log_evidence
-from cofem.calcium.jumps.states import HEIGHT, Constants, build_states
+from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants, build_states
 
 START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.1, rate=1.0, walk=0.5, level=0.5)
 # How far a constant may go, and by how much at once, in proportion or not.
 LOWEST = Constants(0.1, 0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0, height=1.0)
-# Jumps may be smaller than they start, where a trace is busy below the noise; larger ones would
-# be those of bursts.
+# Jumps may be smaller than they start in a trace that does not reach three of them; in others
+# smaller ones would explain noise that is not white, and larger ones bursts.
+REACHED, REACHED_SHARE = 3.0, 0.995
 HIGHEST = Constants(3.0, 0.13, curvature=0.8, rate=20.0, walk=1.0, level=8.0, height=HEIGHT)
 FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5, "height": math.sqrt(2)}
 STEPS = {"curvature": 0.1, "walk": 0.25, "level": 0.5}
@@ -86,7 +87,9 @@ def search(
     low = LOWEST._replace(tau_d=max(LOWEST.tau_d, LEAST_FRAMES / framerate))
     # From the same place with a name and without: only then is the name no more than a prior.
     start = START._replace(tau_d=max(START.tau_d, low.tau_d))._replace(**fixed)
-    free = [name for name in ORDER if name not in fixed]
+    reached = float(np.quantile(y[seen], REACHED_SHARE)) / math.sqrt(HEIGHT_RATE / framerate)
+    held = {*fixed} if reached < REACHED * HEIGHT else {*fixed, "height"}
+    free = [name for name in ORDER if name not in held]
     known: dict[Constants, float] = {}
 
     def score(at: Constants) -> float:

@@ -23,9 +23,6 @@ import numpy as np
 # varies, to the spikes that fall into one frame.
 SIZES = np.array([0.5, 0.75, 1.0, 1.5, 2.2, 3.2, 4.7])
 WEIGHTS = np.array([0.15, 0.25, 0.3, 0.15, 0.1, 0.05, 0.03])
-# Spikes come in bouts: where calcium is one jump above rest the next jump is so much more
-# probable. Without it bouts are taken for a curve of the response.
-BURST = 0.3
 # What a jump counts for: a little less than its size, for a part of the curve of a response is
 # left over where a trace is too quiet, or too busy, to tell it.
 COUNT_POWER = 0.8
@@ -82,8 +79,8 @@ class States(NamedTuple):
     target, share : ndarray (J, K)
         Where option j leads from a state: to ``target`` and, with ``share``, its upper
         neighbour.
-    weight : ndarray (J, K)
-        Prior probabilities of the options in every state.
+    weight : ndarray (J,)
+        Prior probabilities of the options.
     number : ndarray (J,)
         What they count for, in jumps of size 1; 0 where there is none.
     """
@@ -104,8 +101,8 @@ def build_states(constants: Constants, framerate: float) -> States:
     Examples
     --------
     >>> states = build_states(Constants(0.7, 0.05, 0.0, 1.0, 0.5, 0.0), 7.5)
-    >>> float(states.calcium[states.rest]), bool(np.allclose(states.weight.sum(axis=0), 1))
-    (0.0, True)
+    >>> float(states.calcium[states.rest]), states.weight.sum().round(6).item()
+    (0.0, 1.0)
     >>> states.height  # a frame of four times the duration has half the noise
     8.0
     """
@@ -114,8 +111,7 @@ def build_states(constants: Constants, framerate: float) -> States:
     calcium, rest = _grid(walk)
     decay = math.exp(-1 / (constants.tau_d * framerate))
     steps, chances = _walk_steps(walk * math.sqrt(1 - decay * decay))
-    lively = 1 + BURST * np.maximum(calcium, 0.0)
-    active = np.minimum(constants.rate / framerate * lively, MOST_PER_FRAME)
+    active = min(constants.rate / framerate, MOST_PER_FRAME)
     left = decay * calcium
     gain = 1 + constants.curvature * constants.height / HEIGHT * np.maximum(left, 0.0)
     goal = np.concatenate([left + steps[:, None], left + SIZES[:, None] * gain])
@@ -127,9 +123,7 @@ def build_states(constants: Constants, framerate: float) -> States:
         rise=math.exp(-1 / (constants.tau_r * framerate)) if constants.tau_r > 0 else 0.0,
         target=target,
         share=share,
-        weight=np.concatenate(
-            [(1 - active) * chances[:, None], active * (WEIGHTS / WEIGHTS.sum())[:, None]]
-        ),
+        weight=np.concatenate([(1 - active) * chances, active * WEIGHTS / WEIGHTS.sum()]),
         number=np.concatenate([np.zeros(len(steps)), SIZES**COUNT_POWER]),
     )
 
