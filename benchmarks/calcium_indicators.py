@@ -86,9 +86,7 @@ def reliability(rows: dict[str, list[dict[str, Any]]]) -> list[str]:
     every = np.concatenate([row["classes"] for found in rows.values() for row in found])
     for low, chosen in _classes(every):
         said, own, near = every[chosen].mean(axis=0)
-        lines.append(
-            f"| {low:.1f} | {chosen.sum()} | {said:.3f} | {own:.3f} | {near:.3f} |"
-        )
+        lines.append(f"| {low:.1f} | {chosen.sum()} | {said:.3f} | {own:.3f} | {near:.3f} |")
     lines += ["", "Farthest outside the two counts, in a class with enough events:", ""]
     text = []
     for name, found in rows.items():

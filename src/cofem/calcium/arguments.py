@@ -31,9 +31,8 @@ def traces_of(dff: Any) -> np.ndarray:
     if given.shape[-1] < MIN_FRAMES:
         raise ValueError(
             f"dff has {given.shape[-1]} frames; at least {MIN_FRAMES} are needed to tell "
-            "events from noise" + (
-                "; are cells in columns?" if given.ndim == 2 and len(given) >= MIN_FRAMES else ""
-            )
+            "events from noise"
+            + ("; are cells in columns?" if given.ndim == 2 and len(given) >= MIN_FRAMES else "")
         )
     if given.dtype.kind in "biu":
         given = given.astype(np.float64)

@@ -53,9 +53,7 @@ def report_page(result: Deconvolution, title: str, cells: np.ndarray | None = No
     names = np.arange(result.n_cells) if cells is None else cells
     table = result.events(0.3)
     of_cell = np.split(table, np.searchsorted(table["cell"], np.arange(1, result.n_cells)))
-    rows = [
-        _row(result, i, int(names[i]), of_cell[i]) for i in range(result.n_cells)
-    ]
+    rows = [_row(result, i, int(names[i]), of_cell[i]) for i in range(result.n_cells)]
     data = {
         "columns": COLUMNS,
         "rows": rows,

@@ -64,5 +64,3 @@ def _framerate(file: Any) -> float | None:
         return None
     rate = float(np.asarray(item[()]).ravel()[0])
     return rate if rate > 0 else None
-
-

@@ -109,9 +109,7 @@ def search(
         if best == before:
             break
     room = FACTORS["tau_d"]
-    limit = "tau_d" not in fixed and not (
-        low.tau_d * room <= best.tau_d <= HIGHEST.tau_d / room
-    )
+    limit = "tau_d" not in fixed and not (low.tau_d * room <= best.tau_d <= HIGHEST.tau_d / room)
     return Found(best, score(best), limit, len(known))
 
 
