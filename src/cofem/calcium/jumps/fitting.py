@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +113,10 @@ def binned(trace: np.ndarray, framerate: float) -> Binned:
 def _noise(above: Binned, settings: Settings) -> float:
     if settings.sn is not None:
         return settings.sn / math.sqrt(above.factor)
-    return noise_level(above.trace, settings, above.framerate)
+    # The same window with a name and without: the name of a fast indicator would measure the
+    # noise of single frames alone.
+    unnamed = replace(settings, indicator=None, tau_r=None)
+    return noise_level(above.trace, unnamed, above.framerate)
 
 
 def liveliest(y: np.ndarray, length: int) -> slice:
