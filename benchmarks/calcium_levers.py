@@ -1,4 +1,4 @@
-"""What every part of the calcium default adds by itself, and which point estimate is best."""
+"""What every part of method "banded" adds by itself, and which of its estimates is best."""
 
 from __future__ import annotations
 
@@ -107,7 +107,8 @@ def levers(recordings: Sequence[Recording], quick: bool) -> Table:
         made = [_oasis_on_logarithm(r) for r in recordings]
         means = correlations(recordings, made).mean(axis=0)
         rows.append(["OASIS AR(2) on the logarithm", *(float(x) for x in means.round(3))])
-    return Table("Every lever by itself (positive mode)", ["model", *COLUMNS], rows)
+    title = 'Every lever of method "banded" by itself (positive mode)'
+    return Table(title, ["model", *COLUMNS], rows)
 
 
 def _oasis_on_logarithm(r: Recording) -> np.ndarray:
@@ -130,7 +131,7 @@ def point_estimates(recordings: Sequence[Recording]) -> Table:
         "spikes with probability above ½": lambda found: found.spikes * (found.prob_active > 0.5),
         "filtered mode, q = 0.05": lambda found: found.filtered_mode(0.05),
     }
-    posteriors = [deconvolve(r.dff, r.framerate, n_jobs=1) for r in recordings]
+    posteriors = [deconvolve(r.dff, r.framerate, method="banded", n_jobs=1) for r in recordings]
     named = [
         deconvolve(r.dff, r.framerate, indicator=r.indicator or None, n_jobs=1) for r in recordings
     ]
@@ -138,8 +139,9 @@ def point_estimates(recordings: Sequence[Recording]) -> Table:
     scores = {
         name: correlations(recordings, [f(p) for p in posteriors]) for name, f in estimates.items()
     }
-    scores["spikes, indicator named"] = correlations(recordings, [p.spikes for p in named])
-    scores["spikes, tau_d = 0.7, tau_r = 0.05 given"] = correlations(
+    scores["default, indicator named"] = correlations(recordings, [p.spikes for p in named])
+    scores["default, tau_d = 0.7, tau_r = 0.05 given"] = correlations(
         recordings, [p.spikes for p in given]
     )
-    return mean_table("Point estimates from the default's posterior", scores, len(recordings))
+    title = 'Point estimates from the posterior of method "banded"'
+    return mean_table(title, scores, len(recordings))

@@ -147,7 +147,7 @@ def test_products_are_the_products(prior):
 
 def test_callback_sees_every_iteration():
     states = []
-    post = fit(max_iter=5, tol=0.0, callback=states.append)
+    post = fit(max_iter=5, tol=0.0, prior="ard", callback=states.append)
     assert [s.iteration for s in states] == [1, 2, 3, 4, 5]
     assert all(s.max_iter == 5 for s in states)
     assert states[-1].mean.shape == states[-1].precision.shape == (192,)

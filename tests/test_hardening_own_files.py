@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import cofem
 from cofem.calcium import read_suite2p
+from cofem.calcium.files.tables import read_csv
 from cofem.cli import app
-from cofem.cli.calcium import read_csv
 from hardening_tools import (
     HUGE,
     LITTLE,
@@ -86,7 +86,7 @@ def test_a_posterior_that_claims_too_much(tmp_path):
 def test_tables_of_anything(tmp_path, data):
     path = tmp_path / "dff.csv"
     path.write_bytes(data)
-    found = refuses_or_reads(lambda: read_csv(path))
+    found = refuses_or_reads(lambda: read_csv(path).dff)
     assert found is None or (found.dtype == np.float64 and found.ndim in (1, 2))
 
 

@@ -58,10 +58,10 @@ def suite2p_folder(path, rate=30.0, **changes):
 def test_a_file_in_and_both_files_out(dff):
     result = run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1, "--figure", "f.png")
     assert result.exit_code == 0, result.output
-    assert written() == ["dff.npy", "f.png", "out.npz", "spks.npy"]
+    assert written() == ["dff.npy", "f.png", "out.npz", "out.spks.npy"]
     expected = deconvolve(dff, 30.0, n_jobs=1)
     np.testing.assert_array_equal(load_deconvolution("out.npz").spikes, expected.spikes)
-    spks = np.load("spks.npy")
+    spks = np.load("out.spks.npy")
     assert spks.dtype == np.float32
     np.testing.assert_allclose(spks, expected.spikes, rtol=1e-6)
     assert Path("f.png").read_bytes().startswith(b"\x89PNG")
@@ -90,39 +90,21 @@ def test_other_formats(dff, kind):
     np.testing.assert_allclose(load_deconvolution("out.npz").spikes, expected, atol=1e-5)
 
 
-def test_an_empty_field_is_a_missing_frame(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text("1,,3\n4,5,6\n")
-    np.testing.assert_array_equal(command.read_csv(path), [[1, np.nan, 3], [4, 5, 6]])
-    path.write_text("1\n2\n")
-    assert command.read_csv(path).shape == (2,)
-    path.write_text("1,2\n3\n")
-    with pytest.raises(ValueError, match="equally long"):
-        command.read_csv(path)
-    path.write_text("time,a\n3,4\n")
-    with pytest.raises(ValueError, match="not a table of numbers"):
-        command.read_csv(path)
-
-
 def test_a_suite2p_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     suite2p_folder(tmp_path / "plane0")
     Path("out").mkdir()
     result = run("plane0", "-o", "out/out.npz", "--jobs", 1, "--indicator", "GCaMP6f")
     assert result.exit_code == 0, result.output
-    spks = np.load("out/spks.npy")
+    spks = np.load("out/out.spks.npy")
     assert spks.shape == (5, 900)
     assert np.all(spks[[1, 3]] == 0)
     assert np.all(spks[[0, 2, 4]].max(axis=1) > 0)
     assert load_deconvolution("out/out.npz").framerate == 30.0
-    assert_refused(run("plane0", "-o", "out/all.npz", "--jobs", 1, "--all-rois"), "overwritten")
-    assert run("plane0", "-o", "out/out.npz", "--jobs", 1, "--all-rois").exit_code == 0
-    assert np.all(np.load("out/spks.npy").max(axis=1) > 0)
-
-
-def test_suite2ps_own_spikes_are_not_overwritten(tmp_path):
-    suite2p_folder(tmp_path / "plane0", **{"spks.npy": np.zeros(3)})
-    assert_refused(run(tmp_path / "plane0", "-o", tmp_path / "plane0" / "out.npz"), "overwritten")
+    # Two outputs beside each other, and suite2p's own spks.npy, do not touch each other.
+    assert run("plane0", "-o", "out/all.npz", "--jobs", 1, "--all-rois").exit_code == 0
+    assert np.all(np.load("out/all.spks.npy").max(axis=1) > 0)
+    np.testing.assert_array_equal(np.load("out/out.spks.npy"), spks)
 
 
 @pytest.mark.parametrize("name", ["F.npy", "Fneu.npy", "iscell.npy"])
@@ -180,7 +162,7 @@ def test_an_interrupted_run_goes_on(dff, monkeypatch):
     assert "out.npz" not in written()
     assert run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1).exit_code == 0
     assert len(calls) == 4  # two kept, one interrupted, one to do
-    assert written() == ["dff.npy", "out.npz", "spks.npy"]
+    assert written() == ["dff.npy", "out.npz", "out.spks.npy"]
     expected = real(dff, 30.0, n_jobs=1)
     np.testing.assert_array_equal(load_deconvolution("out.npz").spikes, expected.spikes)
 
@@ -208,8 +190,7 @@ def test_what_is_refused(dff):
 # -- what is told first --------------------------------------------------------------
 
 
-def test_an_older_spks_file_hides_no_other_error(dff):
-    np.save("spks.npy", np.zeros(3))
+def test_the_reason_is_told(dff):
     ask = ("-o", "out.npz", "--jobs", 1)
     assert_refused(run("missing.npy", "--framerate", 30, *ask), "missing.npy does not exist")
     assert_refused(run("dff.npy", *ask), "--framerate")
@@ -219,12 +200,15 @@ def test_an_older_spks_file_hides_no_other_error(dff):
     assert_refused(run("dff.npy", "--framerate", 30, "--cell", 3, *ask), "--cell 3", "3 cells")
     np.save("turned.npy", dff.T[:, :3])
     assert_refused(run("turned.npy", "--framerate", 30, *ask), "columns")
-    assert_refused(run("dff.npy", "--framerate", 30, *ask), "overwritten", "--overwrite")
-    assert np.load("spks.npy").shape == (3,)
+    assert_refused(run("dff.npy", "--framerate", 30, "--into-nwb", *ask), "no .nwb file")
+    assert_refused(run("dff.npy", "--framerate", 30, "--report", "r.txt", *ask), ".html")
+    Path("t.tiff").write_bytes(b"II")
+    assert_refused(run("t.tiff", "--framerate", 30, *ask), ".nwb", "CaImAn", "Minian", "suite2p")
 
 
-def test_overwrite_replaces_an_older_spks_file(dff):
-    np.save("spks.npy", np.zeros(3))
-    result = run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1, "--overwrite")
+def test_a_page_for_all_cells(dff):
+    ask = ("-o", "out.npz", "--jobs", 1, "--report", "r.html")
+    result = run("dff.npy", "--framerate", 30, "--json", *ask)
     assert result.exit_code == 0, result.output
-    assert np.load("spks.npy").shape == dff.shape
+    assert json.loads(result.stdout)["written"] == ["out.npz", "out.spks.npy", "r.html"]
+    assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -22,8 +22,14 @@ def result(cells):
     return deconvolve(cells[0], RATE, n_jobs=1)
 
 
+@pytest.fixture(scope="module")
+def banded(cells):
+    return deconvolve(cells[0], RATE, method="banded", n_jobs=1)
+
+
 def test_arrays_have_the_shape_of_dff(cells, result):
-    for name in ("spikes", "mean", "std", "prob_active", "denoised", "baseline"):
+    names = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "spike_counts")
+    for name in names:
         array = getattr(result, name)
         assert array.shape == cells[0].shape
         assert np.all(np.isfinite(array))
@@ -32,15 +38,18 @@ def test_arrays_have_the_shape_of_dff(cells, result):
     assert result.converged.all()
     assert {len(values) for values in result.history.values()} == {4}
     assert np.all(result.spikes >= 0)
-    assert np.all(result.std > 0)
+    assert np.all(result.std >= 0)
     assert np.all((result.prob_active >= 0) & (result.prob_active <= 1))
 
 
-def test_it_finds_the_spikes(cells, result):
+def test_it_finds_the_spikes(cells, result, banded):
     spikes = cells[1]
     for i in range(4):
         assert binned_correlation(result.spikes[i], spikes[i] > 0, 30) > 0.85
-        assert binned_correlation(result.filtered_mode()[i], spikes[i] > 0, 30) > 0.85
+        assert binned_correlation(banded.spikes[i], spikes[i] > 0, 30) > 0.85
+        assert binned_correlation(banded.filtered_mode()[i], spikes[i] > 0, 30) > 0.85
+    with pytest.raises(ValueError, match="banded"):
+        result.filtered_mode()
     np.testing.assert_allclose(result.noise_std, 0.05, rtol=0.25)
     times = result.events()
     for i in range(4):
@@ -103,21 +112,26 @@ def test_single_precision_in_single_precision_out(cells, result):
 
 
 @pytest.mark.parametrize("factor", [1e-3, 7.0])
-def test_units_do_not_matter_in_a_linear_response(cells, factor):
+def test_units_do_not_matter_in_a_linear_response_by_frames(cells, factor):
     trace = cells[0][0]
-    one = deconvolve(trace, RATE, response="linear")
-    other = deconvolve(factor * trace, RATE, response="linear", sn=factor * one.noise_std)
-    same = deconvolve(trace, RATE, response="linear", sn=one.noise_std)
+    way = {"response": "linear", "method": "banded"}
+    one = deconvolve(trace, RATE, **way)
+    other = deconvolve(factor * trace, RATE, sn=factor * one.noise_std, **way)
+    same = deconvolve(trace, RATE, sn=one.noise_std, **way)
     np.testing.assert_allclose(other.spikes, factor * same.spikes, rtol=1e-6, atol=1e-9 * factor)
     np.testing.assert_allclose(other.prob_active, same.prob_active, rtol=1e-5, atol=1e-12)
 
 
 def test_given_time_constants_are_used(cells):
     found = deconvolve(cells[0][:1], RATE, tau_d=0.6, tau_r=0.04, n_jobs=1)
+    assert (found.tau_d[0], found.tau_r[0]) == (0.6, 0.04)
+    assert found.latency[0] == pytest.approx(0.5 / RATE)  # a spike lies between two frames
+    one = {"tau_d": 0.6, "method": "banded", "n_jobs": 1}
+    found = deconvolve(cells[0][:1], RATE, tau_r=0.04, **one)
     assert (found.tau_d[0], found.tau_r[0], found.latency[0]) == (0.6, 0.04, 0.0)
-    without = deconvolve(cells[0][:1], RATE, tau_d=0.6, tau_r=0, n_jobs=1)
+    without = deconvolve(cells[0][:1], RATE, tau_r=0, **one)
     assert without.latency[0] == 0
-    later = deconvolve(cells[0][:1], RATE, tau_d=0.6, n_jobs=1)
+    later = deconvolve(cells[0][:1], RATE, **one)
     shift = round(later.latency[0] * RATE)
     assert shift == 1
     np.testing.assert_array_equal(later.spikes[0, :-shift], without.spikes[0, shift:])
@@ -132,34 +146,44 @@ def test_the_decay_time_is_near_the_indicators():
     assert np.all(free[0] < free[1])
 
 
-def test_events_are_in_order_with_intervals_around_them(cells, result):
-    table = result.events(0.3, level=0.9)
+@pytest.mark.parametrize("which", ["result", "banded"])
+def test_events_are_in_order_with_intervals_around_them(which, request):
+    found = request.getfixturevalue(which)
+    table = found.events(0.3, level=0.9)
     assert np.all(np.diff(table["cell"]) >= 0)
     assert np.all((table["low"] <= table["amplitude"]) & (table["amplitude"] <= table["high"]))
-    wide = result.events(0.3, level=0.99)
+    wide = found.events(0.3, level=0.99)
     assert np.all(wide["high"] >= table["high"])
-    assert len(result.events(0.9)) < len(table)
-    strong = result.prob_active >= 0.3
-    assert table["amplitude"].sum() == pytest.approx(result.spikes[strong].sum())
-    mean, _ = result.posterior_of_z(0)
-    frames = np.flatnonzero(result.spikes[0] > 0) + round(result.latency[0] * RATE)
+    assert len(found.events(0.9)) < len(table)
+
+
+def test_events_of_frames_are_the_posterior_of_z(banded):
+    table, strong = banded.events(0.3), banded.prob_active >= 0.3
+    assert table["amplitude"].sum() == pytest.approx(banded.spikes[strong].sum())
+    mean, _ = banded.posterior_of_z(0)
+    frames = np.flatnonzero(banded.spikes[0] > 0) + round(banded.latency[0] * RATE)
     frames = frames[frames < 4000]
     np.testing.assert_allclose(
         np.maximum(mean, 0)[frames],
-        result.spikes[0][frames - round(result.latency[0] * RATE)],
+        banded.spikes[0][frames - round(banded.latency[0] * RATE)],
         rtol=1e-6,
     )
 
 
-def test_threshold_clears_what_is_improbable(cells, result):
+def test_threshold_clears_what_is_improbable(cells, result, banded):
+    cleared = deconvolve(cells[0], RATE, threshold=0.5, method="banded", n_jobs=1)
+    kept = banded.prob_active >= 0.5
+    np.testing.assert_array_equal(cleared.spikes, np.where(kept, banded.spikes, 0.0))
     cleared = deconvolve(cells[0], RATE, threshold=0.5, n_jobs=1)
-    kept = result.prob_active >= 0.5
-    np.testing.assert_array_equal(cleared.spikes, np.where(kept, result.spikes, 0.0))
+    assert np.all((cleared.spikes == 0) | (cleared.spikes == result.spikes))
+    assert 0 < np.count_nonzero(cleared.spikes) < 0.5 * np.count_nonzero(result.spikes)
 
 
 def test_the_filtered_mode_is_non_negative_least_squares():
     dff, _ = simulate(n_cells=1, n_frames=400, framerate=RATE, seed=5)
-    found = deconvolve(dff[0], RATE, tau_d=0.7, tau_r=0, response="linear")
+    found = deconvolve(
+        dff[0], RATE, tau_d=0.7, tau_r=0, response="linear", method="banded"
+    )
     estimate = found.filtered_mode(0.05)
     kept = np.flatnonzero(estimate)
     h = np.exp(-np.arange(400) / (0.7 * RATE))
@@ -218,12 +242,22 @@ def test_cells_without_data_are_reported_and_the_rest_done(cells, result):
     assert list(found.converged) == [True, False, True, True]
     assert set(found.messages) == {1, 2}
     assert set(found.events()["cell"]) <= {0, 3}
-    assert np.all(found.filtered_mode()[2] == 0)
 
 
 def test_per_cent_is_noticed(cells):
     with pytest.warns(UserWarning, match="must be a fraction"):
-        deconvolve(100 * cells[0][0], RATE)
+        deconvolve(100 * cells[0][0], RATE, method="banded")
+
+
+@pytest.mark.parametrize(("factor", "offset"), [(100.0, 0.0), (1e-3, 2.0), (530.0, 800.0)])
+def test_units_do_not_matter(cells, result, factor, offset):
+    """Per cent, raw fluorescence: the same events with the same probabilities."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other = deconvolve(factor * cells[0][:2] + offset, RATE, n_jobs=1)
+    np.testing.assert_allclose(other.spikes, factor * result.spikes[:2], rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(other.prob_active, result.prob_active[:2], atol=1e-6)
+    np.testing.assert_allclose(other.spike_counts, result.spike_counts[:2], atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -310,9 +344,9 @@ def test_per_cent_is_noticed_also_when_it_is_clean(seed, noise):
     dff, _ = simulate(n_cells=4, n_frames=1500, seed=seed, noise_std=noise)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        deconvolve(dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+        deconvolve(dff, 30.0, n_jobs=1, max_iter=2, method="banded", tol=0)
     with pytest.warns(UserWarning, match="dff must be a fraction; divide per cent by 100"):
-        deconvolve(100 * dff, 30.0, n_jobs=1, max_iter=2, tol=0)
+        deconvolve(100 * dff, 30.0, n_jobs=1, max_iter=2, method="banded", tol=0)
 
 
 def test_tensors_give_numpy_arrays():

@@ -7,13 +7,13 @@
 """
 
 from cofem.calcium.deconvolution import deconvolve
+from cofem.calcium.files import read_suite2p, read_traces
 from cofem.calcium.indicators import INDICATORS, Indicator
 from cofem.calcium.result import Deconvolution
 from cofem.calcium.scoring import binned_correlation, detection
 from cofem.calcium.simulation import simulate
 from cofem.calcium.storage import load_deconvolution
-from cofem.calcium.suite2p import read_suite2p
-from cofem.calcium.traces import maximin_baseline
+from cofem.calcium.traces import maximin_baseline, to_dff
 
 __all__ = [
     "INDICATORS",
@@ -25,5 +25,7 @@ __all__ = [
     "load_deconvolution",
     "maximin_baseline",
     "read_suite2p",
+    "read_traces",
     "simulate",
+    "to_dff",
 ]

@@ -13,8 +13,8 @@ from cofem.calcium.cell import MIN_FRAMES, Settings
 from cofem.calcium.indicators import indicator_named
 from cofem.calcium.measured import measured_kernel
 
-METHODS = ("auto", "banded", "cofem")
-RESPONSES = ("log", "linear")
+METHODS = ("auto", "jumps", "banded", "cofem")
+RESPONSES = ("auto", "log", "linear")
 
 
 def traces_of(dff: Any) -> np.ndarray:
@@ -31,9 +31,8 @@ def traces_of(dff: Any) -> np.ndarray:
     if given.shape[-1] < MIN_FRAMES:
         raise ValueError(
             f"dff has {given.shape[-1]} frames; at least {MIN_FRAMES} are needed to tell "
-            "events from noise" + (
-                "; are cells in columns?" if given.ndim == 2 and len(given) >= MIN_FRAMES else ""
-            )
+            "events from noise"
+            + ("; are cells in columns?" if given.ndim == 2 and len(given) >= MIN_FRAMES else "")
         )
     if given.dtype.kind in "biu":
         given = given.astype(np.float64)
@@ -72,7 +71,7 @@ def _positive(name: str, value: Any, zero: bool = False) -> float:
 def settings_of(
     framerate: Any, tau_d: Any = None, tau_r: Any = None, sn: Any = None,
     baseline: Any = "maximin", indicator: Any = None, threshold: Any = None,
-    method: Any = "auto", kernel: Any = None, response: Any = "log", window: Any = 60.0,
+    method: Any = "auto", kernel: Any = None, response: Any = "auto", window: Any = 60.0,
     max_iter: Any = 50, tol: Any = 1e-2, seed: Any = 0,
 ) -> Settings:  # fmt: skip
     """Check everything that is not an array, and put it together."""
@@ -92,10 +91,13 @@ def settings_of(
     if kernel is not None:
         if tau_d is not None or tau_r is not None:
             raise ValueError("give kernel or time constants, not both")
-        if method == "banded":
-            raise ValueError('method "banded" is for time constants; a kernel needs "cofem"')
+        if method in ("banded", "jumps"):
+            raise ValueError(f'method "{method}" is for time constants; a kernel needs "cofem"')
         kernel = measured_kernel(kernel, rate).response
     cofem = method == "cofem"
+    jumps = method == "jumps" or (method == "auto" and kernel is None)
+    if response == "auto" and not jumps:
+        response = "log"  # these models choose none
     if cofem and kernel is None and tau_d is None:
         raise ValueError('method "cofem" needs tau_d or kernel: its evidence is not exact')
     return Settings(
@@ -108,6 +110,7 @@ def settings_of(
         indicator=None if indicator is None else indicator_named(indicator),
         kernel=kernel,
         response=response,
+        jumps=jumps,
         threshold=None if threshold is None else float(threshold),
         cofem=cofem,
         max_iter=int(max_iter),

@@ -1,4 +1,4 @@
-"""One cell, from fluorescence to posterior."""
+"""One cell under the half-Cauchy prior (method "banded"), from fluorescence to posterior."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Settings:
     window: float = 60.0
     indicator: Indicator | None = None
     kernel: np.ndarray | None = None
-    response: str = "log"
+    response: str = "auto"
+    jumps: bool = True
     threshold: float | None = None
     cofem: bool = False
     max_iter: int = 50
@@ -64,10 +65,15 @@ class CellFit:
     denoised: np.ndarray
     baseline: np.ndarray
     precision: np.ndarray
+    spike_counts: np.ndarray
+    denoised_std: np.ndarray
     noise_std: float
     tau_d: float
     tau_r: float
     latency: float
+    curvature: float
+    spike_size: float
+    at_limit: bool
     log_evidence: float
     iterations: int
     change: float
@@ -88,14 +94,14 @@ def fit_cell(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) -
     """
     seen = np.isfinite(dff)
     if np.count_nonzero(seen) < MIN_FRAMES:
-        return _nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
+        return nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
     if baseline is None:
         baseline = silent_level(dff, settings) if settings.maximin else np.zeros(len(dff))
     x = transformed(dff, baseline, settings.response)
     noise = settings.sn if settings.sn is not None else noise_level(x, settings)
     scale = float(np.max(np.abs(x[seen]), initial=0.0))
     if not noise > 1e-12 * scale:
-        return _nothing(dff, 0.0, "the trace is constant", settings, baseline)
+        return nothing(dff, 0.0, "the trace is constant", settings, baseline)
     y, beta = np.where(seen, x / noise, 0.0), seen.astype(np.float64)
     kernel, fit = _choose(y, beta, settings)
     down = _fit(kernel, -y, beta, settings)
@@ -115,15 +121,13 @@ def silent_level(dff: np.ndarray, settings: Settings) -> np.ndarray:
 def transformed(dff: np.ndarray, baseline: np.ndarray, response: str) -> np.ndarray:
     """Return what the recursion explains: fluorescence above the baseline, in its response."""
     above = np.asarray(dff - baseline, dtype=np.float64)
-    return log_response(above) if response == "log" else above
+    return above if response == "linear" else log_response(above)
 
 
-def noise_level(x: np.ndarray, settings: Settings) -> float:
+def noise_level(x: np.ndarray, settings: Settings, framerate: float | None = None) -> float:
     """Return the noise's standard deviation: the larger of spectrum and downward steps."""
-    return max(
-        white_noise(x, settings.framerate),
-        downward_noise(x, settings.framerate, _rise(settings)),
-    )
+    rate = settings.framerate if framerate is None else framerate
+    return max(white_noise(x, rate), downward_noise(x, rate, _rise(settings)))
 
 
 def _rise(settings: Settings) -> float:
@@ -206,7 +210,7 @@ def _assemble(
     late = event_latency(kernel, settings)
     frames = round(late * settings.framerate)
     calcium = noise * _response(kernel, fit.mean)
-    fluorescence = log_response_inverse(calcium) if settings.response == "log" else calcium
+    fluorescence = calcium if settings.response == "linear" else log_response_inverse(calcium)
     tol = settings.tol
     converged = tol == 0 or fit.change <= tol
     return CellFit(
@@ -217,10 +221,15 @@ def _assemble(
         denoised=fluorescence + baseline,
         baseline=baseline,
         precision=1 / (fit.prior_variance * noise**2),
+        spike_counts=np.full(len(spikes), np.nan),
+        denoised_std=np.full(len(spikes), np.nan),
         noise_std=noise,
         tau_d=kernel.tau_d,
         tau_r=kernel.tau_r,
         latency=late,
+        curvature=math.nan,
+        spike_size=math.nan,
+        at_limit=False,
         log_evidence=fit.log_evidence,
         iterations=fit.iterations,
         change=fit.change,
@@ -257,7 +266,7 @@ def advanced(x: np.ndarray, frames: int, rest: float) -> np.ndarray:
     return out
 
 
-def _nothing(
+def nothing(
     dff: np.ndarray,
     value: float,
     why: str,
@@ -269,7 +278,9 @@ def _nothing(
     level = np.full(len(dff), np.nan) if baseline is None else baseline
     return CellFit(
         spikes=same, mean=same, std=same, prob_active=same, denoised=level + same,
-        baseline=level, precision=np.full(len(dff), np.inf), noise_std=value,
+        baseline=level, precision=np.full(len(dff), np.inf), spike_counts=same,
+        denoised_std=same, noise_std=value, curvature=math.nan, spike_size=math.nan,
+        at_limit=False,
         tau_d=math.nan if settings.tau_d is None else settings.tau_d,
         tau_r=settings.tau_r or 0.0, latency=0.0, log_evidence=math.nan, iterations=0,
         change=math.nan, converged=value == 0.0, message=why,

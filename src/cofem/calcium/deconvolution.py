@@ -13,7 +13,8 @@ import numpy as np
 
 from cofem.calcium.arguments import levels_of, settings_of, traces_of
 from cofem.calcium.cell import MIN_FRAMES, Settings, fit_cell
-from cofem.calcium.result import Deconvolution
+from cofem.calcium.jumps.fitting import fit_jumps
+from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.calcium.traces import white_noise
 
 # Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
@@ -21,8 +22,6 @@ from cofem.calcium.traces import white_noise
 PLAUSIBLE_NOISE, PLAUSIBLE_PEAK = 0.5, 15.0
 # So many cells, spread over all, tell the unit.
 CELLS_LOOKED_AT = 50
-_OVER_FRAMES = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision")
-_PER_CELL = ("noise_std", "tau_d", "tau_r", "latency", "converged")
 
 
 def deconvolve(
@@ -38,7 +37,7 @@ def deconvolve(
     n_jobs: int = -1,
     *,
     kernel: Any = None,
-    response: str = "log",
+    response: str = "auto",
     window: float = 60.0,
     max_iter: int = 50,
     tol: float = 1e-2,
@@ -50,39 +49,44 @@ def deconvolve(
     Parameters
     ----------
     dff : array (n_frames,) or (n_cells, n_frames)
-        dF/F as a fraction (not per cent). NaN: the frame is missing. Tensors are
-        welcome; the result is made of NumPy's arrays all the same, as the work is done on
-        the host.
+        dF/F, as a fraction if ``response="log"`` or the method is another than "jumps";
+        otherwise in any unit, also raw fluorescence: times and probabilities are the same,
+        and heights have its unit. NaN: the frame is missing. Tensors are welcome; the result
+        is made of NumPy's arrays all the same, as the work is done on the host.
     framerate : float
         Frames per second.
-    tau_d : float, optional
-        Decay time in seconds. None: the most probable one for each cell, near that of
-        the indicator if it is named.
-    tau_r : float, optional
-        Rise time in seconds, for a kernel of order 2. None or 0: a kernel without rise;
-        with None the events are moved to where the indicator's rise began.
+    tau_d, tau_r : float, optional
+        Decay and rise time in seconds; 0 is no rise. None: the most probable ones of each
+        cell. (Under "banded" without ``tau_r`` the kernel has no rise, and events are moved
+        to where the indicator's began.)
     sn : float, optional
         Standard deviation of the noise, as a fraction. None: measured on every cell, from
         the spectrum above framerate/4 and from steps downward.
     baseline : "maximin", None or array of dff's shape
-        The slow level under the events; "maximin" is suite2p's, None is zero.
+        The slow level under the events: suite2p's "maximin", raised to the level of silence
+        that is most probable; None is zero. What is given is taken as it is.
     indicator : str, optional
-        A name from :data:`cofem.calcium.INDICATORS`.
+        A name from :data:`cofem.calcium.INDICATORS`: where the search starts, and a prior.
     threshold : float, optional
-        Set ``spikes`` to zero where ``prob_active`` is below this.
-    method : {"auto", "banded", "cofem"}
-        "banded" is exact, for kernels of order 1 and 2; "cofem" uses FFT products and
-        serves any ``kernel``.
+        Set ``spikes`` to zero where a jump within 50 ms is less probable than this.
+    method : {"auto", "jumps", "banded", "cofem"}
+        A method is a model: the prior changes with it. "jumps" (the default): calcium jumps
+        now and then, by a hidden Markov model. "banded": every frame has a half-Cauchy
+        event; exact Gaussian recursions. "cofem": sparse Bayesian learning with one
+        precision per frame, by FFT products, for any ``kernel``.
     n_jobs : int
         Cells beside each other, in threads; −1: as many as there are processors.
     kernel : array (m,), optional
         A measured response, frame by frame, instead of time constants.
-    response : {"log", "linear"}
-        Model log(1 + dF/F), which evens out the indicator's nonlinearity, or dF/F.
+    response : {"auto", "log", "linear"}
+        By how much a spike adds more where fluorescence is high: as the evidence of each
+        cell says, in proportion to 1 + dF/F, or not at all. "banded" and "cofem" choose none
+        ("auto" is "log") and model log(1 + dF/F).
     window : float
         Of the maximin baseline, in seconds.
     max_iter, tol
-        The most EM iterations, and the relative change of the mean at which to stop.
+        For "banded" and "cofem": the most EM iterations, and the relative change of the mean
+        at which to stop.
     seed : int
         For "cofem".
     callback : function, optional
@@ -113,15 +117,17 @@ def deconvolve(
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     rows = traces.reshape(-1, traces.shape[-1])
     dtype = traces.dtype if traces.dtype == np.float32 else np.float64
-    over = {name: np.empty(rows.shape, dtype) for name in _OVER_FRAMES}
+    over = {name: np.empty(rows.shape, dtype) for name in OVER_FRAMES}
     cells: dict[str, list[Any]] = {
         name: [None] * len(rows)
-        for name in (*_PER_CELL, "iterations", "change", "log_evidence", "message")
+        for name in (*PER_CELL, "iterations", "change", "log_evidence", "message")
     }
+
+    fit = fit_jumps if settings.jumps else fit_cell
 
     def one(i: int) -> None:
         level = None if levels is None else levels[i]
-        found = fit_cell(np.asarray(rows[i], dtype=np.float64), settings, level)
+        found = fit(np.asarray(rows[i], dtype=np.float64), settings, level)
         for name, array in over.items():
             array[i] = getattr(found, name)
         for name, values in cells.items():
@@ -169,7 +175,7 @@ def _result(
     _warn(traces, messages, settings)
     single = traces.ndim == 1
     arrays: dict[str, Any] = {name: a[0] if single else a for name, a in over.items()}
-    for name in _PER_CELL:
+    for name in PER_CELL:
         values = np.array(cells[name])
         arrays[name] = values[0].item() if single else values
     return Deconvolution(
@@ -178,12 +184,21 @@ def _result(
         messages=messages,
         framerate=settings.framerate,
         response=settings.response,
+        model=_model(settings),
         dff=traces,
     )
 
 
+def _model(settings: Settings) -> str:
+    if settings.jumps:
+        return "jumps"
+    return "cofem" if settings.cofem or settings.kernel is not None else "banded"
+
+
 def _warn(traces: np.ndarray, messages: dict[int, str], settings: Settings) -> None:
-    doubt = _doubt_about_units(np.atleast_2d(traces), settings) if settings.sn is None else ""
+    # The model of jumps is the same in every unit; only the logarithm needs a fraction.
+    needs = settings.sn is None and settings.response == "log"
+    doubt = _doubt_about_units(np.atleast_2d(traces), settings) if needs else ""
     if doubt:
         warnings.warn(
             f"{doubt}: dff must be a fraction; divide per cent by 100, and raw fluorescence by "

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
+from cofem.calcium.banded_result import model_of
 from cofem.calcium.result import Deconvolution
 from cofem.calcium.traces import log_response_inverse
 from cofem.linalg import banded
@@ -50,8 +51,10 @@ def draw_cell(
     above.fill_between(t, low[frames], high[frames], color=BLUE, alpha=0.3, linewidth=0)
     above.plot(t, rows["denoised"][frames], color=BLUE, linewidth=1.0, label="fit, 95 % band")
     above.set_ylabel("dF/F")
-    above.legend(loc="upper right", fontsize=8, frameon=False)
+    # Above the axes, where no data are.
+    above.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, fontsize=8, frameon=False)
     _draw_events(below, table, (start, stop), truth)
+    above.figure.colorbar(_probability_scale(), ax=[above, below], label="probability", pad=0.01)
     above.sharex(below)
     below.set_xlim(start, stop)
 
@@ -59,12 +62,8 @@ def draw_cell(
 def _draw_events(
     ax: Any, table: np.ndarray, window: tuple[float, float], truth: np.ndarray | None
 ) -> None:
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
     shown = table[(table["time"] >= window[0]) & (table["time"] <= window[1])]
-    scale = ScalarMappable(Normalize(0, 1), "viridis_r")
-    colors = scale.to_rgba(shown["probability"])
+    colors = _probability_scale().to_rgba(shown["probability"])
     ax.vlines(shown["time"], 0, shown["amplitude"], colors=colors, linewidth=1.6)
     ax.vlines(shown["time"], shown["low"], shown["high"], colors=colors, linewidth=4, alpha=0.3)
     top = float(np.max(shown["high"], initial=0.0)) or 1.0
@@ -76,17 +75,26 @@ def _draw_events(
     ax.set_ylim(-0.16 * top if truth is not None else 0.0, 1.05 * top)
     ax.set_xlabel("seconds")
     ax.set_ylabel("event")
-    ax.figure.colorbar(scale, ax=ax, label="probability", pad=0.01)
+
+
+def _probability_scale() -> Any:
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    return ScalarMappable(Normalize(0, 1), "viridis_r")
 
 
 def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the band that holds the fluorescence without noise in 95 of 100 draws, (n,) each.
 
-    From exact draws of the posterior; a measured kernel has none, and no band.
+    Under "banded" from exact draws of the posterior; a measured kernel has none, and no band.
     """
     row = np.atleast_2d(result.denoised)[cell].astype(np.float64)
+    if result.model == "jumps":
+        reach = 1.96 * np.atleast_2d(result.denoised_std)[cell].astype(np.float64)
+        return row - reach, row + reach
     try:
-        kernel, x, beta, alpha = result._model(cell)
+        kernel, x, beta, alpha = model_of(result, cell)
     except ValueError:
         return row, row
     normal = np.random.default_rng(0).standard_normal((_BAND_DRAWS, len(x)))
@@ -98,7 +106,7 @@ def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.
     level = np.atleast_2d(result.baseline)[cell]
 
     def back(c: np.ndarray) -> np.ndarray:
-        above = log_response_inverse(c) if result.response == "log" else c
+        above = c if result.response == "linear" else log_response_inverse(c)
         return np.asarray(above + level)
 
     return back(mean - 1.96 * spread), back(mean + 1.96 * spread)

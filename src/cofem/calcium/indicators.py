@@ -53,6 +53,12 @@ _AKERBOOM = (
 _DANA = _LBM.format("Dana et al., Nat. Methods 2019") + "rise: as for GCaMP6"
 _ZHANG = _LBM.format("Zhang et al., Nature 2023") + "rise: half-rise times below 10 ms, ibid."
 
+_FITTED = (
+    "medians of the decay and rise times that deconvolve finds in eight recordings of {}, as "
+    "collected by Rupprecht et al., Nat. Neurosci. 2021"
+)
+_LIKE = "{}; decay and rise as for {}, for want of a figure for spikes in vivo"
+
 INDICATORS: Mapping[str, Indicator] = MappingProxyType(
     {
         "GCaMP6f": Indicator(0.7, 0.05, _SUITE2P + _CHEN),
@@ -71,6 +77,15 @@ INDICATORS: Mapping[str, Indicator] = MappingProxyType(
         "OGB-1": Indicator(
             0.8, 0.01, "a synthetic dye without delay; decay between those of GCaMP6f and 6m"
         ),
+        "Cal-520": Indicator(
+            0.8, 0.01, _LIKE.format("Tada et al., Eur. J. Neurosci. 2014", "OGB-1")
+        ),
+        "jRGECO1a": Indicator(0.7, 0.03, _FITTED.format("Dana et al., eLife 2016")),
+        "jRCaMP1a": Indicator(0.7, 0.03, _LIKE.format("Dana et al., eLife 2016", "jRGECO1a")),
+        "R-CaMP1.07": Indicator(
+            0.7, 0.03, _LIKE.format("Ohkura et al., PLoS ONE 2012", "jRGECO1a")
+        ),
+        "XCaMP": Indicator(0.25, 0.03, _FITTED.format("XCaMP-Gf, Inoue et al., Cell 2019")),
     }
 )
 
@@ -81,7 +96,12 @@ def _plain(name: str) -> str:
     return letters.removeprefix("j").replace("gcamp", "g").replace("gc", "g")
 
 
-_BY_PLAIN_NAME = {_plain(name): name for name in INDICATORS} | {"ogb": "OGB-1"}
+_BY_PLAIN_NAME = {_plain(name): name for name in INDICATORS} | {
+    "ogb": "OGB-1",
+    "xcampgf": "XCaMP",
+    "xcampg": "XCaMP",
+    "geco1a": "jRGECO1a",  # as the file names of the database have it
+}
 
 
 def indicator_named(name: str) -> Indicator:

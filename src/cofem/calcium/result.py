@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import os
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
-from cofem.calcium.cell import advanced, transformed
-from cofem.calcium.kernel import kernel_from_times
+from cofem.calcium import banded_result
+from cofem.calcium.jumps.counting import SIZE_SPREAD, split
 from cofem.files import atomic_write
-from cofem.inference.filtered_mode import Face, nonnegative_least_squares
-from cofem.inference.rectified import probability_of_zero, rectified_quantile
-from cofem.linalg import banded
 
+OVER_FRAMES = (
+    "spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision", "spike_counts",
+    "denoised_std",
+)  # fmt: skip
+PER_CELL = (
+    "noise_std", "tau_d", "tau_r", "latency", "converged", "curvature", "spike_size", "at_limit",
+)  # fmt: skip
 EVENT = np.dtype(
     [
         ("cell", np.int64),
@@ -32,32 +36,40 @@ EVENT = np.dtype(
 class Deconvolution:
     """Posterior of the spikes of cells. Arrays over frames have the shape of dff.
 
-    Amplitudes are heights of the response in log(1 + dF/F): 0.1 is an event that raises
-    fluorescence by a tenth (with ``response="linear"``, by 0.1 of dF/F).
-
     Attributes
     ----------
     spikes : ndarray
-        The best estimate per frame: the positive part of the posterior mode.
+        The best estimate per frame, as height of the response in dF/F: the expected height
+        of a frame's jumps (under "banded" the positive part of the posterior mode, in the
+        logarithm).
     mean, std : ndarray
-        Of the rectified posterior.
+        Of the posterior of that height.
     prob_active : ndarray
-        1 − P(z = 0): the probability that there is an event, calibrated on the trace
-        turned upside down.
-    denoised, baseline : ndarray
-        The fit with its baseline, and the baseline alone, in dF/F.
+        The probability that there is a jump in the frame. A jump's frame is seldom certain,
+        so that several frames share the probability of one: ``events`` adds them up.
+    spike_counts : ndarray
+        The expected number of spikes per frame: ``spikes / spike_size``. NaN under "banded".
+    denoised, denoised_std, baseline : ndarray
+        The fit with its baseline, its standard deviation, and the level of silence, in dF/F.
     precision : ndarray
-        Prior precision of every frame's event, in the frames of the model.
+        Prior precision of every frame's event, in the frames of the model; NaN for jumps.
     noise_std, tau_d, tau_r, latency : float or ndarray (n_cells,)
-        Noise (log(1 + dF/F)), decay and rise time of the kernel, and by how much the
-        events were advanced, in seconds.
+        Noise of a frame, decay and rise time, and by how much the events were advanced, in
+        seconds.
+    curvature : float or ndarray (n_cells,)
+        By how much a spike's response grows per dF/F that is already there: 0 is linear.
+    spike_size : float or ndarray (n_cells,)
+        Height of one spike from rest, in dF/F, known to a factor of two (``count_interval``).
+    at_limit : bool or ndarray (n_cells,)
+        Whether the decay time is at an end of the search: the trace does not tell it.
     converged : bool or ndarray (n_cells,)
     history : dict of lists
         For every cell: iterations, change, log_evidence.
     messages : dict of int to str
         What there is to say about single cells; empty when all is well.
     framerate : float
-    response : str
+    response, model : str
+        What ran: "auto", "log" or "linear"; "jumps", "banded" or "cofem".
 
     Examples
     --------
@@ -76,22 +88,30 @@ class Deconvolution:
     denoised: np.ndarray
     baseline: np.ndarray
     precision: np.ndarray
+    spike_counts: np.ndarray
+    denoised_std: np.ndarray
     noise_std: Any
     tau_d: Any
     tau_r: Any
     latency: Any
+    curvature: Any
+    spike_size: Any
+    at_limit: Any
     converged: Any
     history: dict[str, list[float]]
     messages: dict[int, str]
     framerate: float
     response: str
+    model: str
     dff: np.ndarray = field(repr=False)
 
     def events(self, probability: float = 0.5, level: float = 0.95) -> np.ndarray:
         """Return the events as a table, cell by cell and in order of time.
 
-        An event is a frame, or two neighbouring frames between which it is shared; of
-        two, the amplitude is the sum, the time the mean, the probability the larger.
+        Frames that share a jump are one event; where more than one spike is expected the
+        event is listed as often as its number of spikes is probable, each with the
+        probability that there are so many. (Under "banded" an event is a frame, or two
+        neighbours.)
 
         Parameters
         ----------
@@ -119,31 +139,46 @@ class Deconvolution:
         for name, value in (("probability", probability), ("level", level)):
             if not 0 < value < 1:
                 raise ValueError(f"{name} must be between 0 and 1, got {value!r}")
-        rows = [np.empty(0, EVENT)]
-        for i in range(self.n_cells):
-            row = self._row(i)
-            kept = np.flatnonzero((row["prob_active"] >= probability) & (row["spikes"] > 0))
-            if len(kept):
-                rows.append(self._table(i, kept, level))
-        return np.concatenate(rows)
+        rows = [self._events_of(i, probability, level) for i in range(self.n_cells)]
+        return np.concatenate([np.empty(0, EVENT), *rows])
+
+    def count_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return the least and the largest number of spikes of every cell.
+
+        The sum of ``spike_counts`` is as sure as the size of one spike, which the trace
+        tells to a factor of two.
+
+        Examples
+        --------
+        >>> from cofem.calcium import deconvolve, simulate
+        >>> dff, spikes = simulate(n_cells=2, n_frames=900, seed=3)
+        >>> low, high = deconvolve(dff, 30.0, n_jobs=1).count_interval()
+        >>> bool(np.all((low < spikes.sum(axis=1)) & (spikes.sum(axis=1) < high)))
+        True
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        total = np.atleast_2d(self.spike_counts).sum(axis=1)
+        factor = float(np.exp(SIZE_SPREAD * ndtri((1 + level) / 2)))
+        return total / factor, total * factor
 
     def filtered_mode(self, q: float = 0.05) -> np.ndarray:
         """Return the paper's estimate, in the shape of dff.
 
         Frames with ½ erfc(μ/√(2Σ)) < q are kept, and non-negative ridge regression on
-        them gives the amplitudes; all others are zero.
+        them gives the amplitudes; all others are zero. For method="banded".
 
         Examples
         --------
         >>> from cofem.calcium import deconvolve, simulate
         >>> dff, spikes = simulate(n_cells=1, n_frames=900, seed=3)
-        >>> estimate = deconvolve(dff[0], 30.0).filtered_mode()
+        >>> estimate = deconvolve(dff[0], 30.0, method="banded").filtered_mode()
         >>> bool(np.all(estimate >= 0)), estimate.shape
         (True, (900,))
         """
         if not 0 < q < 1:
             raise ValueError(f"q must be between 0 and 1, got {q!r}")
-        rows = [self._filtered_row(i, q) for i in range(self.n_cells)]
+        rows = [banded_result.filtered_row(self, i, q) for i in range(self.n_cells)]
         return np.stack(rows).reshape(self.spikes.shape).astype(self.spikes.dtype, copy=False)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -168,11 +203,9 @@ class Deconvolution:
         """Return mean and variance (n,) of a cell's Gaussian posterior before rectification.
 
         In heights of the response and in the frames of the model, that is before events
-        are advanced by ``latency``.
+        are advanced by ``latency``. For method="banded".
         """
-        kernel, x, beta, alpha = self._model(cell)
-        found = banded.moments(kernel.coefficients, x, alpha, beta)
-        return kernel.peak * found.mean, kernel.peak**2 * found.variance
+        return banded_result.posterior_of_z(self, cell)
 
     def __repr__(self) -> str:
         events = len(self.events()) if self.n_cells <= 1000 else "many"
@@ -184,90 +217,48 @@ class Deconvolution:
 
     # -- one cell ----------------------------------------------------------------------
 
-    def _row(self, i: int) -> dict[str, Any]:
-        names = (
-            "spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision", "dff",
-        )  # fmt: skip
+    def row(self, i: int) -> dict[str, Any]:
+        """Return what belongs to cell i: arrays (n_frames,) and numbers, by name."""
+        names = (*OVER_FRAMES, "dff")
         row: dict[str, Any] = {name: np.atleast_2d(getattr(self, name))[i] for name in names}
-        for name in ("noise_std", "tau_d", "tau_r", "latency"):
+        for name in PER_CELL:
             row[name] = float(np.atleast_1d(getattr(self, name))[i])
         return row
 
-    def _model(self, i: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
-        """Return kernel, trace, noise precision and prior precision of a cell."""
-        row = self._row(i)
-        if not math.isfinite(row["tau_d"]):
-            raise ValueError(
-                f"cell {i} has no recursion: it was not fitted, or with a measured kernel"
-            )
-        kernel = kernel_from_times(row["tau_d"], row["tau_r"], self.framerate)
-        x = transformed(row["dff"], row["baseline"], self.response)
-        seen = np.isfinite(x)
-        beta = np.where(seen, row["noise_std"] ** -2.0, 0.0)
-        return kernel, np.where(seen, x, 0.0), beta, row["precision"].astype(np.float64)
-
-    def _fitted(self, i: int) -> bool:
-        noise = float(np.atleast_1d(self.noise_std)[i])
-        return math.isfinite(noise) and noise > 0
-
-    def _table(self, i: int, frames: np.ndarray, level: float) -> np.ndarray:
-        row = self._row(i)
-        groups = neighbours(frames)
-        first = np.searchsorted(groups, np.arange(groups[-1] + 1))
-        spikes = row["spikes"][frames].astype(np.float64)
-        total = np.add.reduceat(spikes, first)
-        table = np.empty(len(first), EVENT)
+    def _events_of(self, i: int, probability: float, level: float) -> np.ndarray:
+        row = self.row(i)
+        if self.model == "jumps":
+            return self._jump_events(i, row, probability, level)
+        kept = np.flatnonzero((row["prob_active"] >= probability) & (row["spikes"] > 0))
+        if len(kept) == 0:
+            return np.empty(0, EVENT)
+        table = np.empty(len(banded_result.first_frames(kept)), EVENT)
         table["cell"] = i
-        table["amplitude"] = total
-        table["probability"] = np.maximum.reduceat(row["prob_active"][frames], first)
-        # Arrays are moved by whole frames, times by the latency itself.
-        shift = round(row["latency"] * self.framerate)
-        centre = np.add.reduceat(spikes * frames, first) / total
-        table["time"] = (centre + shift) / self.framerate - row["latency"]
-        if math.isfinite(row["tau_d"]):
-            mean, variance = self.posterior_of_z(i)
-            mean = np.add.reduceat(mean[frames + shift], first)
-            # Neighbours share what the data say: their sum is known no worse than this.
-            variance = np.add.reduceat(variance[frames + shift], first)
-            for name, p in (("low", (1 - level) / 2), ("high", (1 + level) / 2)):
-                table[name] = rectified_quantile(mean, variance, p)
-        else:  # a measured kernel: the moments are all that is kept
-            reach = rectified_quantile(np.zeros(1), np.ones(1), level)[0]
-            mean = np.add.reduceat(row["mean"][frames], first)
-            spread = np.sqrt(np.add.reduceat(row["std"][frames] ** 2, first))
-            table["low"] = np.maximum(mean - reach * spread, 0.0)
-            table["high"] = mean + reach * spread
+        banded_result.fill_table(table, self, i, kept, level)
         return table
 
-    def _filtered_row(self, i: int, q: float) -> np.ndarray:
-        if not self._fitted(i):
-            return np.asarray(self._row(i)["spikes"], dtype=np.float64)
-        kernel, x, beta, alpha = self._model(i)
-        found = banded.moments(kernel.coefficients, x, alpha, beta)
-        kept = np.asarray(probability_of_zero(found.mean, found.variance) < q)
-
-        def face(free: np.ndarray) -> Face:
-            pinned = np.where(free, alpha, np.inf)
-            dual = banded.dual(kernel.coefficients, x, pinned, beta)
-            return Face(np.where(free, dual / alpha, 0.0), np.where(free, 0.0, dual))
-
-        curvature = float(beta.max()) * kernel.norm**2 + alpha
-        z = nonnegative_least_squares(face, kept, curvature, 1e-12)
-        shift = round(self._row(i)["latency"] * self.framerate)
-        return advanced(kernel.peak * z, shift, 0.0)
-
-
-def neighbours(frames: np.ndarray) -> np.ndarray:
-    """Return group numbers of rising frames: two that follow each other are a group.
-
-    Examples
-    --------
-    >>> neighbours(np.array([3, 4, 5, 9]))
-    array([0, 0, 1, 2])
-    """
-    groups = np.zeros(len(frames), np.int64)
-    paired = False
-    for k in range(1, len(frames)):
-        paired = not paired and bool(frames[k] - frames[k - 1] == 1)
-        groups[k] = groups[k - 1] + (not paired)
-    return groups
+    def _jump_events(
+        self, i: int, row: dict[str, Any], probability: float, level: float
+    ) -> np.ndarray:
+        if not row["spike_size"] > 0:
+            return np.empty(0, EVENT)
+        active, counts = row["prob_active"].astype(float), row["spike_counts"].astype(float)
+        frame, chance, segment = split(active, counts, self.framerate)
+        kept = chance >= probability
+        frame, chance, segment = frame[kept], chance[kept], segment[kept]
+        table = np.empty(len(frame), EVENT)
+        table["cell"] = i
+        table["time"] = frame / self.framerate
+        table["probability"] = chance
+        # The events of a segment share its height, and what is not known of it.
+        starts, number = np.unique(segment[:, 0], return_counts=True)
+        where = np.searchsorted(starts, segment[:, 0])
+        shared = number[where]
+        height = np.concatenate([[0.0], np.cumsum(row["mean"].astype(float))])
+        square = np.concatenate([[0.0], np.cumsum(row["std"].astype(float) ** 2)])
+        first, last = segment[:, 0], segment[:, 1]
+        table["amplitude"] = (height[last] - height[first]) / shared
+        reach = ndtri((1 + level) / 2) * np.sqrt(square[last] - square[first]) / shared
+        table["low"] = np.maximum(table["amplitude"] - reach, 0.0)
+        table["high"] = table["amplitude"] + reach
+        return table

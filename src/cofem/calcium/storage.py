@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cofem.calcium.result import Deconvolution
+from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.files import read_archive
 
-_OVER_FRAMES = ("spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision")
-_PER_CELL = ("noise_std", "tau_d", "tau_r", "latency", "converged")
 _HISTORY = ("iterations", "change", "log_evidence")
 
 
@@ -39,14 +37,14 @@ def load_deconvolution(path: str | os.PathLike[str], dff: Any = None) -> Deconvo
     True
     """
     held = read_archive(path, "result")
-    needed = (*_OVER_FRAMES, *_PER_CELL, *(f"history_{name}" for name in _HISTORY),
-              "message_cells", "message_texts", "framerate", "response")  # fmt: skip
+    needed = (*OVER_FRAMES, *PER_CELL, *(f"history_{name}" for name in _HISTORY),
+              "message_cells", "message_texts", "framerate", "response", "model")  # fmt: skip
     missing = [name for name in needed if name not in held]
     if missing:
         raise ValueError(f"{path} is no result of deconvolve: it has no {', '.join(missing)}")
     single = held["spikes"].ndim == 1
-    fields: dict[str, Any] = {name: held[name] for name in _OVER_FRAMES}
-    for name in _PER_CELL:
+    fields: dict[str, Any] = {name: held[name] for name in OVER_FRAMES}
+    for name in PER_CELL:
         fields[name] = held[name].item() if single else held[name]
     shape = held["spikes"].shape
     trace = np.full(shape, np.nan) if dff is None else np.asarray(dff)
@@ -61,6 +59,7 @@ def load_deconvolution(path: str | os.PathLike[str], dff: Any = None) -> Deconvo
         },
         framerate=float(held["framerate"]),
         response=str(held["response"]),
+        model=str(held["model"]),
         dff=trace,
     )
 
@@ -79,7 +78,7 @@ def join(parts: Sequence[Deconvolution]) -> Deconvolution:
     first = parts[0]
     fields: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (*_OVER_FRAMES, *_PER_CELL, "dff")
+        for name in (*OVER_FRAMES, *PER_CELL, "dff")
     }
     messages: dict[int, str] = {}
     start = 0
@@ -94,4 +93,5 @@ def join(parts: Sequence[Deconvolution]) -> Deconvolution:
         messages=messages,
         framerate=first.framerate,
         response=first.response,
+        model=first.model,
     )

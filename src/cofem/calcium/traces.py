@@ -11,6 +11,8 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d, maximum_filter1d, minimum_filter1d
 from scipy.signal import welch
 
+# suite2p's own weight of the neuropil.
+NEUROPIL_COEFFICIENT = 0.7
 # The median of |x| for x ~ N(0, 1).
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
@@ -58,6 +60,51 @@ def maximin_baseline(dff: np.ndarray, framerate: float, window: float = 60.0) ->
         there = np.flatnonzero(~gaps)
         baseline[gaps] = np.interp(np.flatnonzero(gaps), there, baseline[there])
     return np.asarray(baseline)
+
+
+def to_dff(
+    fluorescence: np.ndarray,
+    framerate: float,
+    neuropil: np.ndarray | None = None,
+    coefficient: float = NEUROPIL_COEFFICIENT,
+    window: float = 60.0,
+) -> tuple[np.ndarray, bool]:
+    """Turn raw fluorescence into dF/F.
+
+    Parameters
+    ----------
+    fluorescence, neuropil : ndarray (n,)
+        Of a region, and around it.
+    framerate : float
+        Frames per second.
+    coefficient : float
+        The weight of the neuropil.
+    window : float
+        Of the maximin baseline, in seconds.
+
+    Returns
+    -------
+    dff : ndarray (n,)
+        (F − w Fneu − F₀)/F₀, with F₀ the baseline of F − w Fneu.
+    whole : bool
+        False if that baseline is not positive everywhere: neuropil takes more than there is.
+        Then the baseline of F alone divides, so that events keep their place and sign.
+
+    Examples
+    --------
+    >>> dff, whole = to_dff(np.full(50, 100.0), 10.0, neuropil=np.full(50, 20.0))
+    >>> bool(np.all(dff == 0)), whole
+    (True, True)
+    >>> to_dff(np.full(50, 100.0), 10.0, neuropil=np.full(50, 200.0))[1]
+    False
+    """
+    given = np.asarray(fluorescence, dtype=np.float64)
+    corrected = given if neuropil is None else given - coefficient * np.asarray(neuropil)
+    baseline = maximin_baseline(corrected, framerate, window)
+    whole = bool(np.all(baseline > 0))
+    below = baseline if whole else maximin_baseline(given, framerate, window)
+    below = np.where(below > 0, below, np.nan)
+    return np.asarray((corrected - baseline) / below), whole
 
 
 def log_response(above: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ import numpy as np
 import typer
 
 from cofem.cli import report
-from cofem.cli.calcium_checks import check_options, check_outputs, refuse_to_overwrite
+from cofem.cli.calcium_checks import check_options, check_outputs
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import new_figure, save
 from cofem.files import atomic_write, read_array
@@ -27,8 +27,9 @@ def calcium(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="dF/F, cells × frames, as a fraction: .npy, .npz (one array, or one called "
-            "dff), .csv (a row is a cell), or a suite2p folder (F.npy, Fneu.npy, iscell.npy).",
+            help="Traces, cells × frames: .npy, .npz (one array, or one called dff), .csv "
+            "(columns are cells if there is a header, rows if not), .mat, .nwb, CaImAn's .hdf5, "
+            "a Minian folder, or a suite2p folder (plane0, or the one above).",
         ),
     ],
     output: Annotated[
@@ -37,13 +38,13 @@ def calcium(
             "--output",
             "-o",
             metavar="OUT.npz",
-            help="Where to write the result. spks.npy, as suite2p names it, goes beside it.",
+            help="Where to write the result. OUT.spks.npy, in suite2p's form, goes beside it.",
         ),
     ],
     framerate: Annotated[
         float | None,
         typer.Option(
-            metavar="HZ", help="Frames per second; a suite2p folder's ops.npy may tell it."
+            metavar="HZ", help="Frames per second; the file may tell it."
         ),
     ] = None,
     indicator: Annotated[
@@ -70,12 +71,19 @@ def calcium(
         Path | None,
         typer.Option(metavar="T.npy", help="True spike times of that cell in seconds."),
     ] = None,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", help="Replace a spks.npy that is not of this very output."),
+    report_path: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="R.html", help="Also write a page with all cells."),
+    ] = None,
+    into_nwb: Annotated[
+        bool, typer.Option("--into-nwb", help="Also write the result back into the .nwb INPUT.")
     ] = False,
+    variable: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Which array of a .mat, which series of an .nwb."),
+    ] = None,
     all_rois: Annotated[
-        bool, typer.Option("--all-rois", help="All of suite2p's regions, not only cells.")
+        bool, typer.Option("--all-rois", help="All regions of suite2p or CaImAn, not only cells.")
     ] = False,
     jobs: Annotated[
         int, typer.Option(min=-1, metavar="N", help="Cells beside each other; -1: all processors.")
@@ -92,25 +100,38 @@ def calcium(
     was interrupted goes on where it was when the same command is given again.
     """
     began = time.perf_counter()
-    spks = output.with_name("spks.npy")
-    check_outputs(source, output, figure)
-    dff, rate, rows = read_traces(source, framerate, all_rois)
+    from cofem.calcium.files import read_traces
+
+    spks = output.with_name(f"{output.stem}.spks.npy")
+    check_outputs(source, output, figure, report_path, into_nwb)
+    traces = read_traces(source, all_rois, variable)
+    rate = framerate if framerate is not None else traces.framerate
+    if rate is None:
+        raise ValueError("--framerate is needed: frames per second")
     spike_times = None if truth is None else read_array(truth, "truth").astype(np.float64).ravel()
     options = {"indicator": indicator, "tau_d": tau_d, "tau_r": tau_r, "threshold": threshold}
-    check_options(dff, rate, options, cell)
-    # Last, for it is the user's to decide, and nothing else is wrong.
-    if not overwrite:
-        refuse_to_overwrite(output, spks)
+    check_options(traces.dff, rate, options, cell)
     with warnings_as_lines():
-        result = deconvolve_in_batches(dff, rate, options, jobs, output)
+        result = deconvolve_in_batches(traces.dff, rate, options, jobs, output)
     result.save(output)
-    write_spks(spks, result.spikes, rows)
+    write_spks(spks, result.spikes, (traces.cells, traces.n_rows))
+    written = [str(output), str(spks)]
     if figure is not None:
         draw(result, figure, cell, spike_times)
+        written.append(str(figure))
+    if report_path is not None:
+        write_report(report_path, result, source.name, traces.cells)
+        written.append(str(report_path))
+    if into_nwb:
+        from cofem.calcium.files.nwb import write_nwb
+
+        written.append(write_nwb(source, result, variable))
     facts = summarise(result) | {
         "seconds": time.perf_counter() - began,
+        "input": traces.note,
         "output": str(output),
         "spks": str(spks),
+        "written": written,
     }
     if json:
         report.show_json(facts)
@@ -118,41 +139,12 @@ def calcium(
         show(facts)
 
 
-def read_traces(
-    source: Path, framerate: float | None, all_rois: bool
-) -> tuple[np.ndarray, float, tuple[np.ndarray, int] | None]:
-    """Return dF/F (n_cells, n_frames), frames per second, and suite2p's rows if it is one."""
-    rows = None
-    if not source.exists():
-        raise FileNotFoundError(f"dff: {source} does not exist")
-    if source.is_dir():
-        from cofem.calcium.suite2p import read_suite2p
+def write_report(path: Path, result: Any, title: str, cells: np.ndarray) -> None:
+    """Write the page with all cells."""
+    from cofem.calcium.report import report_page
 
-        found = read_suite2p(source, all_rois)
-        dff, rows = found.dff, (found.cells, found.n_rows)
-        framerate = found.framerate if framerate is None else framerate
-    elif source.suffix.lower() == ".csv":
-        dff = read_csv(source)
-    else:
-        dff = read_array(source, "dff")
-    if framerate is None:
-        raise ValueError("--framerate is needed: frames per second")
-    if dff.ndim not in (1, 2):
-        raise ValueError(f"dff: {source} holds shape {dff.shape}; expected (n_cells, n_frames)")
-    return np.atleast_2d(dff), framerate, rows
-
-
-def read_csv(path: Path) -> np.ndarray:
-    """Read numbers separated by commas, a cell per row; an empty field is a missing frame."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-        rows = [[float(item or "nan") for item in line.split(",")] for line in lines if line]
-    except (ValueError, UnicodeDecodeError) as error:
-        raise ValueError(f"dff: {path} is not a table of numbers ({error})") from None
-    if len({len(row) for row in rows}) != 1:
-        raise ValueError(f"dff: the rows of {path} are not equally long")
-    table = np.array(rows)
-    return table[:, 0] if table.shape[1] == 1 else table
+    with atomic_write(path) as stream:
+        stream.write(report_page(result, title, cells).encode("utf-8"))
 
 
 def deconvolve_in_batches(
@@ -218,13 +210,11 @@ class bar:  # noqa: N801 -- used as a function
             self._before += done
 
 
-def write_spks(path: Path, spikes: np.ndarray, rows: tuple[np.ndarray, int] | None) -> None:
-    """Write spks.npy: float32, a row for every row of suite2p's F.npy."""
-    out = spikes.astype(np.float32)
-    if rows is not None:
-        cells, n_rows = rows
-        out = np.zeros((n_rows, spikes.shape[1]), np.float32)
-        out[cells] = spikes
+def write_spks(path: Path, spikes: np.ndarray, rows: tuple[np.ndarray, int]) -> None:
+    """Write spikes as suite2p's spks.npy: float32, a row for every region of the file."""
+    cells, n_rows = rows
+    out = np.zeros((n_rows, spikes.shape[1]), np.float32)
+    out[cells] = spikes
     with atomic_write(path) as stream:
         np.save(stream, out)
 
@@ -241,6 +231,10 @@ def summarise(result: Any) -> dict[str, Any]:
         "median_noise_std": float(np.nanmedian(result.noise_std)),
         "median_tau_d": float(np.nanmedian(result.tau_d)),
         "median_latency": float(np.nanmedian(result.latency)),
+        "median_spikes_per_second": float(
+            np.nanmedian(result.spike_counts.sum(axis=1)) / minutes / 60
+        ),
+        "n_decay_at_limit": int(np.count_nonzero(result.at_limit)),
         "n_problems": len(result.messages),
     }
 
@@ -256,10 +250,13 @@ def show(facts: dict[str, Any]) -> None:
             "events per cell and minute": report.number(facts["events_per_cell_and_minute"], 3),
             "noise (median)": report.number(facts["median_noise_std"], 3),
             "decay time (median)": f"{facts['median_tau_d']:.2f} s",
+            "… not told by the trace": report.number(facts["n_decay_at_limit"]),
+            "spikes per second (median)": report.number(facts["median_spikes_per_second"], 3),
             "events advanced by": f"{1000 * facts['median_latency']:.0f} ms",
             "cells with problems": report.number(facts["n_problems"]),
             "time": f"{facts['seconds']:.1f} s",
-            "written to": f"{facts['output']}, {facts['spks']}",
+            "input": facts["input"] or "as it is",
+            "written to": ", ".join(facts["written"]),
         },
     )
 
@@ -274,5 +271,5 @@ def draw(result: Any, path: Path, cell: int | None, truth: np.ndarray | None) ->
     figure = new_figure(height=5)
     axes = figure.subplots(2, 1, height_ratios=(3, 2))
     draw_cell(result, cell, axes, truth)
-    axes[0].set_title(f"cell {cell}", fontsize=10)
+    axes[0].set_title(f"cell {cell}", fontsize=10, loc="left")
     save(figure, path)

@@ -11,16 +11,26 @@ from cofem.cli.figure import check_figure
 from cofem.files import check_writable
 
 
-def check_outputs(source: Path, output: Path, figure: Path | None) -> None:
+def check_outputs(
+    source: Path, output: Path, figure: Path | None, page: Path | None, into_nwb: bool
+) -> None:
     """Refuse what cannot be written, before the work is done."""
     if output.suffix.lower() != ".npz":
         raise ValueError(f"output: {output} does not end in .npz")
     check_writable(output, "output")
-    check_writable(output.with_name("spks.npy"), "output")
+    check_writable(output.with_name(f"{output.stem}.spks.npy"), "output")
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
     if figure is not None:
         check_figure(figure)
+    if page is not None:
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"report: {page} does not end in .html")
+        check_writable(page, "report")
+    if into_nwb:
+        if source.suffix.lower() != ".nwb":
+            raise ValueError(f"--into-nwb: the input {source} is no .nwb file")
+        check_writable(source, "--into-nwb")
 
 
 def check_options(
@@ -33,12 +43,3 @@ def check_options(
     traces_of(dff)
     if cell is not None and cell >= len(dff):
         raise ValueError(f"--cell {cell}: there are {len(dff)} cells, from 0 to {len(dff) - 1}")
-
-
-def refuse_to_overwrite(output: Path, spks: Path) -> None:
-    """Refuse to replace the spikes of another run, or suite2p's own."""
-    if spks.exists() and not output.exists():
-        raise ValueError(
-            f"output: {spks} is not from an earlier run with {output.name} and would be "
-            "overwritten; choose another folder, or give --overwrite"
-        )

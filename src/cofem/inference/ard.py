@@ -33,6 +33,8 @@ NEARLY_SETTLED, LATEST_PRUNING = 100, 15
 LARGEST = 1e12
 # A fit that uses more than this share of fewer data than unknowns has not begun to choose.
 ALL_USED = 0.98
+# And all precisions still grow by so much in an iteration.
+STILL_GROWING = 1.02
 
 
 def strictness(n_coordinates: int, n_relevant: float) -> float:
@@ -85,7 +87,7 @@ class Ard:
             self._norms = [
                 f.noise_precision * f.operator.column_norms_squared(alpha) for f in model.families
             ]
-        self._tol, self._iteration = tol, 0
+        self._tol, self._iteration, self._growth = tol, 0, 1.0
         self._moments: Sequence[Moments] = ()
 
     @property
@@ -131,13 +133,16 @@ class Ard:
         tasks = self.model.tasks
         n_data = sum(t.operator.shape[0] for t in tasks)
         used = sum(m.freedom for m in moments)
-        return n_data < self.model.n_unknowns * len(tasks) and used > ALL_USED * n_data
+        few = n_data < self.model.n_unknowns * len(tasks)
+        return few and used > ALL_USED * n_data and self._growth > STILL_GROWING
 
     def advance(self) -> None:
         """Move on: the M-step, and the noise."""
         alpha = update_precision(self.model, self._moments)
         if self.pruning:
             alpha = self._pruned(alpha)
+        xp = backend.namespace(alpha)
+        self._growth = float(xp.min(alpha / self.alpha))
         self.alpha = alpha
         if self.noise is not None:
             self.noise.follow(self._moments, pruned=self.began > 0 or not self.pruning)

@@ -24,7 +24,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Model
 from cofem.inference.moments import Moments
-from cofem.inference.noise_rule import FIRST_LEARNED, LearnedNoise
+from cofem.inference.noise_rule import FIRST_LEARNED, LearnedNoise, squared_rows
 from cofem.inference.stopping import Verdict
 from cofem.learning.look import Look
 from cofem.learning.mixture import MixturePrior
@@ -70,18 +70,15 @@ class Propagation:
         like = model.like
         xp = backend.namespace(like)
         half = 1.0 if backend.is_complex(like) else 0.5
-        self.noises = [LearnedNoise([family], start_snr) for family in model.families]
-        self.n_data = sum(noise.n_data for noise in self.noises)
-        for noise in self.noises:
+        self.noises = _shared_noises(model, start_snr)
+        self.n_data = sum(noise.n_data for noise in set(self.noises))
+        for noise in set(self.noises):
             noise.ratio = min(noise.ratio, 1.0) if given else noise.ratio
         # What the prior's scales are measured in, for all families.
         self._base = model.families[0].noise_precision
         n = model.n_precisions * len(model.tasks)
-        power = sum(
-            noise.energy * self._base / f.noise_precision
-            for noise, f in zip(self.noises, model.families, strict=True)
-        )
-        power = power or float(self.n_data)
+        energy = sum(float(np.sum(squared_rows(f.y))) for f in model.families)
+        power = energy * self._base or float(self.n_data)
         self.prior = MixturePrior.beginning(
             power, self.n_data, n, model.tie, half, model.nonnegative
         )
@@ -139,10 +136,11 @@ class Propagation:
         visible = self.visible
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
-        for noise, m in zip(self.noises, moments, strict=True):
-            noise.log_move = self._log_move(noise, noise.wanted([m], self.given))
+        for noise in set(self.noises):
+            own = [m for m, n in zip(moments, self.noises, strict=True) if n is noise]
+            noise.log_move = self._log_move(noise, noise.wanted(own, self.given))
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
-        look.used = sum(noise.used * noise.n_data for noise in self.noises) / self.n_data
+        look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
             self.prior = self.prior.learned(self.shares, visible)
             self.shares = self.prior.given(self.seen, self.ratios, visible)
@@ -161,7 +159,7 @@ class Propagation:
             self.precisions[i] = xp.exp(mixed)
             self.pulls[i] = (1 - damping) * self.pulls[i] + damping * pull
         if self.iteration >= FIRST_LEARNED:
-            for noise in self.noises:
+            for noise in set(self.noises):
                 noise.ratio *= math.exp(noise.log_move)
 
     def facts(self) -> dict[str, Any]:
@@ -289,3 +287,13 @@ class Propagation:
         if self.impatient and self.iteration >= PATIENCE and look.used > HOPELESS:
             return Verdict.HOPELESS
         return Verdict.NEARLY_AT_REST if self._nearly >= NEARLY_IN_A_ROW else None
+
+
+def _shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
+    """Return the noise of every family; those whose E-steps have one precision share theirs."""
+    kinds = sorted({f.noise_precision for f in model.families})
+    shared = {
+        kind: LearnedNoise([f for f in model.families if f.noise_precision == kind], start_snr)
+        for kind in kinds
+    }
+    return [shared[f.noise_precision] for f in model.families]

@@ -1,4 +1,4 @@
-"""suite2p's folders: F.npy, Fneu.npy, iscell.npy and ops.npy to dF/F."""
+"""suite2p's folders: F.npy, Fneu.npy, iscell.npy and ops.npy (or settings.npy) to dF/F."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from cofem.calcium.traces import maximin_baseline
+from cofem.calcium.traces import NEUROPIL_COEFFICIENT, to_dff
 from cofem.files import read_array
 
-# suite2p's own weight of the neuropil.
-NEUROPIL_COEFFICIENT = 0.7
+# What suite2p calls its options, in the order of its versions, and the numbers we need.
+OPTIONS = ("ops.npy", "settings.npy", "db.npy")
+RATE_KEYS, COEFFICIENT_KEYS = ("fs",), ("neucoeff", "neuropil_coefficient")
 
 
 class Suite2pFolder(NamedTuple):
@@ -28,25 +29,34 @@ class Suite2pFolder(NamedTuple):
     n_rows : int
         How many rows F.npy has, cells or not.
     framerate : float or None
-        ``fs`` of ops.npy, if that is there and can be read.
+        ``fs`` of ops.npy or settings.npy, if one is there and can be read.
+    coefficient : float
+        The weight of the neuropil that was subtracted.
+    without_baseline : ndarray of int
+        Rows of ``dff`` in which neuropil takes more than there is: F − coefficient·Fneu has a
+        baseline at or below zero. They are above their baseline but divided by that of F alone.
     """
 
     dff: np.ndarray
     cells: np.ndarray
     n_rows: int
     framerate: float | None
+    coefficient: float
+    without_baseline: np.ndarray
 
 
 def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
     """Read fluorescence, subtract neuropil, divide by the baseline.
 
-    dF/F = (F − 0.7 Fneu − F₀)/F₀ with F₀ the maximin baseline over 60 s of F − 0.7 Fneu.
+    dF/F = (F − w Fneu − F₀)/F₀ with F₀ the maximin baseline over 60 s of F − w Fneu, and w
+    suite2p's own neuropil coefficient (0.7 if its options do not tell).
 
     Parameters
     ----------
     folder : path
-        With F.npy and Fneu.npy, and iscell.npy unless ``all_rois``. ops.npy, if it is
-        there, tells the frame rate; it is a pickle, and is searched for it without being
+        With F.npy and Fneu.npy, and iscell.npy unless ``all_rois``; or the folder above, if it
+        has one plane (plane0, suite2p/plane0, combined). ops.npy or settings.npy tell frame
+        rate and neuropil coefficient; they are pickles, and are searched without being
         unpickled.
     all_rois : bool
         Take all regions, not only those that iscell.npy calls cells.
@@ -61,8 +71,10 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
     ...     found = read_suite2p(folder)
     >>> found.dff.shape, found.cells, found.n_rows, found.framerate
     ((1, 50), array([0]), 2, None)
+    >>> found.coefficient
+    0.7
     """
-    folder = Path(folder)
+    folder = plane_in(Path(folder))
     needed = ["F.npy", "Fneu.npy"] + ([] if all_rois else ["iscell.npy"])
     missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
@@ -96,32 +108,53 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
         cells = np.flatnonzero(iscell[:, 0] if iscell.ndim == 2 else iscell)
         if len(cells) == 0:
             raise ValueError(f"{folder}: iscell.npy calls no region a cell (all_rois takes all)")
-    framerate = _framerate(folder / "ops.npy")
-    corrected = fluorescence[cells] - NEUROPIL_COEFFICIENT * neuropil[cells]
-    dff = np.stack([_dff(row, framerate or 10.0) for row in corrected.astype(np.float64)])
-    return Suite2pFolder(dff, cells, len(fluorescence), framerate)
+    framerate = _option(folder, RATE_KEYS)
+    given = _option(folder, COEFFICIENT_KEYS, zero=True)
+    coefficient = NEUROPIL_COEFFICIENT if given is None else given
+    made = [
+        to_dff(f, framerate or 10.0, n, coefficient)
+        for f, n in zip(fluorescence[cells], neuropil[cells], strict=True)
+    ]
+    lost = np.flatnonzero([not whole for _, whole in made])
+    dff = np.stack([row for row, _ in made])
+    return Suite2pFolder(dff, cells, len(fluorescence), framerate, coefficient, lost)
 
 
-def _dff(trace: np.ndarray, framerate: float) -> np.ndarray:
-    baseline = maximin_baseline(trace, framerate)
-    # A baseline at or below zero has no dF/F: neuropil took more than there was.
-    return np.asarray((trace - baseline) / np.where(baseline > 0, baseline, np.nan))
+def plane_in(folder: Path) -> Path:
+    """Return the folder with F.npy: the given one, or the only plane below it."""
+    if (folder / "F.npy").is_file():
+        return folder
+    planes = sorted(
+        path.parent
+        for pattern in ("plane*/F.npy", "suite2p/plane*/F.npy", "*/suite2p/plane*/F.npy")
+        for path in folder.glob(pattern)
+    )
+    if len(planes) > 1:
+        names = ", ".join(str(path.relative_to(folder)) for path in planes)
+        raise ValueError(f"{folder} has several planes ({names}); give one of them")
+    return planes[0] if planes else folder
 
 
-def _framerate(path: Path) -> float | None:
-    if not path.is_file():
-        return None
-    try:
-        with path.open("rb") as stream:
-            np.lib.format.read_magic(stream)
-            np.lib.format.read_array_header_1_0(stream)
-            rate = _number_after(stream, "fs")
-    except Exception as error:  # foreign bytes can fail in any way
-        raise ValueError(
-            f"{path} is not a readable ops.npy ({' '.join(str(error).split())}); give the frame "
-            "rate and take ops.npy out of the folder"
-        ) from None
-    return rate if rate is not None and math.isfinite(rate) and rate > 0 else None
+def _option(folder: Path, keys: tuple[str, ...], zero: bool = False) -> float | None:
+    """Return a number out of suite2p's options, whatever the version calls the file."""
+    for name in OPTIONS:
+        path = folder / name
+        if not path.is_file():
+            continue
+        try:
+            for key in keys:
+                with path.open("rb") as stream:
+                    np.lib.format.read_magic(stream)
+                    np.lib.format.read_array_header_1_0(stream)
+                    found = _number_after(stream, key)
+                if found is not None and math.isfinite(found) and (found > 0 or zero):
+                    return found
+        except Exception as error:  # foreign bytes can fail in any way
+            raise ValueError(
+                f"{path} is not a readable {name} ({' '.join(str(error).split())}); give the "
+                f"frame rate and take {name} out of the folder"
+            ) from None
+    return None
 
 
 def _number_after(stream: IO[bytes], key: str) -> float | None:

@@ -1,0 +1,148 @@
+"""A cell's own constants by evidence: decay, rise, curvature, rate, walk and level of silence.
+
+One constant at a time is moved, up or down while the evidence climbs, until none moves.
+Evidence differs by hundreds between wrong and right constants, so that the priors, which are
+wide, speak only in traces that say nothing. A named indicator makes them narrower: a name is
+a prior, not a verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from cofem.calcium.indicators import Indicator
+from cofem.calcium.jumps.passes import log_evidence
+from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants, build_states
+
+START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.1, rate=1.0, walk=0.5, level=0.5)
+# How far a constant may go, and by how much at once, in proportion or not.
+LOWEST = Constants(0.1, 0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0, height=1.0)
+# Jumps may be smaller than they start in a trace that does not reach three of them; in others
+# smaller ones would explain noise that is not white, and larger ones bursts.
+REACHED, REACHED_SHARE = 3.0, 0.995
+HIGHEST = Constants(3.0, 0.13, curvature=0.8, rate=20.0, walk=1.0, level=8.0, height=HEIGHT)
+FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5, "height": math.sqrt(2)}
+STEPS = {"curvature": 0.1, "walk": 0.25, "level": 0.5}
+ORDER = ("tau_d", "tau_r", "curvature", "level", "rate", "walk", "height")
+SWEEPS = 4
+# Standard deviations of the logarithms of decay and rise time, for any indicator and for a
+# named one: cells of one indicator differ in decay by a factor of 1.4 (see the notes).
+ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
+# The rise is told within a factor of two by a name: expression and temperature move it.
+NAMED_RISE_SPREAD = 0.7
+# A decay shorter than this many frames is not told from a single bright frame.
+LEAST_FRAMES = 1.5
+
+
+class Found(NamedTuple):
+    """The constants, what is held of them, and how the search ended.
+
+    Attributes
+    ----------
+    constants : Constants
+    score : float
+        Log evidence and prior.
+    at_limit : bool
+        Whether the decay time is at an end of its range.
+    evaluations : int
+    """
+
+    constants: Constants
+    score: float
+    at_limit: bool
+    evaluations: int
+
+
+def search(
+    y: np.ndarray,
+    seen: np.ndarray,
+    framerate: float,
+    fixed: Mapping[str, float],
+    indicator: Indicator | None = None,
+) -> Found:
+    """Find the constants of a trace in units of its noise.
+
+    Parameters
+    ----------
+    y, seen : ndarray (n,)
+        The trace above its baseline, and which frames are there.
+    framerate : float
+    fixed : mapping
+        Constants that are given, by name.
+    indicator : Indicator, optional
+        What is probable.
+
+    Examples
+    --------
+    >>> from cofem.calcium.simulation import simulate
+    >>> dff, _ = simulate(1, 1200, tau_d=0.3, tau_r=0.01, noise_std=0.03, drift=1e-9, seed=0)
+    >>> found = search(dff[0] / 0.03, np.ones(1200, bool), 30.0, {"level": 0.0})
+    >>> bool(0.15 < found.constants.tau_d < 0.6)
+    True
+    """
+    low = LOWEST._replace(tau_d=max(LOWEST.tau_d, LEAST_FRAMES / framerate))
+    # From the same place with a name and without: only then is the name no more than a prior.
+    start = START._replace(tau_d=max(START.tau_d, low.tau_d))._replace(**fixed)
+    reached = float(np.quantile(y[seen], REACHED_SHARE)) / math.sqrt(HEIGHT_RATE / framerate)
+    held = {*fixed} if reached < REACHED * HEIGHT else {*fixed, "height"}
+    free = [name for name in ORDER if name not in held]
+    known: dict[Constants, float] = {}
+
+    def score(at: Constants) -> float:
+        if at not in known:
+            known[at] = _score(at, y, seen, framerate, indicator, fixed)
+        return known[at]
+
+    best = start
+    for _ in range(SWEEPS):
+        before = best
+        for name in free:
+            for sign in (1, -1):
+                tried = _climb(best, name, sign, low, score)
+                if tried != best:
+                    best = tried
+                    break
+        if best == before:
+            break
+    room = FACTORS["tau_d"]
+    limit = "tau_d" not in fixed and not (low.tau_d * room <= best.tau_d <= HIGHEST.tau_d / room)
+    return Found(best, score(best), limit, len(known))
+
+
+def _climb(
+    at: Constants, name: str, sign: int, low: Constants, score: Callable[[Constants], float]
+) -> Constants:
+    """Move one constant in one direction while the score climbs."""
+    while True:
+        value = getattr(at, name)
+        moved = value * FACTORS[name] ** sign if name in FACTORS else value + sign * STEPS[name]
+        moved = round(moved, 9)  # so that a step and a step back is the same place
+        if not getattr(low, name) <= moved <= getattr(HIGHEST, name):
+            return at
+        there = at._replace(**{name: moved})
+        if there.tau_r > there.tau_d / 1.5 or score(there) <= score(at):
+            return at
+        at = there
+
+
+def _score(
+    at: Constants,
+    y: np.ndarray,
+    seen: np.ndarray,
+    framerate: float,
+    indicator: Indicator | None,
+    fixed: Mapping[str, float],
+) -> float:
+    states = build_states(at, framerate)
+    centre = START if indicator is None else indicator
+    prior = 0.0
+    if "tau_d" not in fixed:
+        spread = ANY_SPREAD if indicator is None else NAMED_SPREAD
+        prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
+    if "tau_r" not in fixed and indicator is not None:
+        prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / NAMED_RISE_SPREAD) ** 2
+    return log_evidence(states, y - at.level, seen) + prior
