@@ -33,8 +33,8 @@ NEARLY_SETTLED, LATEST_PRUNING = 100, 15
 LARGEST = 1e12
 # A fit that uses more than this share of fewer data than unknowns has not begun to choose.
 ALL_USED = 0.98
-# And all precisions still grow by so much in an iteration.
-STILL_GROWING = 1.02
+# And most precisions still grow by so much in an iteration.
+STILL_GROWING, MOST = 1.02, 0.8
 
 
 def strictness(n_coordinates: int, n_relevant: float) -> float:
@@ -87,7 +87,7 @@ class Ard:
             self._norms = [
                 f.noise_precision * f.operator.column_norms_squared(alpha) for f in model.families
             ]
-        self._tol, self._iteration, self._growth = tol, 0, 1.0
+        self._tol, self._iteration, self._growing = tol, 0, 0.0
         self._moments: Sequence[Moments] = ()
 
     @property
@@ -134,7 +134,7 @@ class Ard:
         n_data = sum(t.operator.shape[0] for t in tasks)
         used = sum(m.freedom for m in moments)
         few = n_data < self.model.n_unknowns * len(tasks)
-        return few and used > ALL_USED * n_data and self._growth > STILL_GROWING
+        return few and used > ALL_USED * n_data and self._growing > MOST
 
     def advance(self) -> None:
         """Move on: the M-step, and the noise."""
@@ -142,7 +142,8 @@ class Ard:
         if self.pruning:
             alpha = self._pruned(alpha)
         xp = backend.namespace(alpha)
-        self._growth = float(xp.min(alpha / self.alpha))
+        grows = xp.astype(alpha > STILL_GROWING * self.alpha, alpha.dtype)
+        self._growing = float(xp.mean(grows))
         self.alpha = alpha
         if self.noise is not None:
             self.noise.follow(self._moments, pruned=self.began > 0 or not self.pruning)

@@ -21,7 +21,7 @@ from cofem.inference.moments import EStep
 from cofem.learning.propagation import Propagation
 
 # Root mean square difference of the two means, in error bars.
-LARGEST_DISTANCE = 0.12
+LARGEST_DISTANCE = 0.1
 # The share of coordinates whose means are apart by more than a tenth of an error bar.
 LARGEST_APART = 0.05
 # The share of the data that may be used up.

@@ -34,7 +34,7 @@ STARTS = (10.0, 0.0, 100.0)
 # An end that explains more than this (power over noise) needs no other start.
 EXPLAINED = 30.0
 # Tasks whose noise precisions differ by less than this share one.
-UNLIKE = 2.0
+UNLIKE = 3.0
 # E-steps to find the noise by pruning, where the learned prior could not.
 PRUNED_ITERATIONS = 100
 
