@@ -4,57 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
 from cofem.mri.encoding import mirrored
-
-
-@dataclass(frozen=True)
-class KSpace:
-    """Checked data in FFT order.
-
-    Attributes
-    ----------
-    kspace : array (L, *shape) or (L, C, *shape), complex128
-        Zero where nothing was measured.
-    mask : boolean array (L, *shape)
-    sensitivities : array (L, C, *shape), complex128, or None
-    centered : bool
-        Whether the caller's images and k-space have their centre at n // 2.
-    like : array
-        Of the caller's library, on the caller's device.
-    """
-
-    kspace: np.ndarray
-    mask: np.ndarray
-    sensitivities: np.ndarray | None
-    centered: bool
-    like: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The image axes."""
-        return self.mask.shape[1:]
-
-    @property
-    def fully_sampled(self) -> bool:
-        """Whether nothing is missing."""
-        return bool(self.mask.all())
-
-    def restored(self, image: np.ndarray) -> np.ndarray:
-        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
-        image = image.reshape(*image.shape[:-1], *self.shape)
-        axes = tuple(range(-len(self.shape), 0))
-        return np.fft.fftshift(image, axes) if self.centered else image
-
-    def handed_back(self, x: np.ndarray) -> Array:
-        """Return ``x`` in the caller's library, on the caller's device."""
-        return backend.from_numpy(np.ascontiguousarray(x), self.like)
+from cofem.mri.measured import KSpace
 
 
 def checked_data(

@@ -23,7 +23,6 @@ from cofem.mri.encoding import Encoding
 from cofem.mri.image_options import HISTORY, ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
 from cofem.mri.phase import (
-    ENOUGH_SAMPLES,
     FREE_ITERATIONS,
     HELD_ITERATIONS,
     held_small,
@@ -61,6 +60,8 @@ class ImageModel:
     seed : int
     centered : bool
         The middle of the images is at index 0.
+    smooth : boolean array (L,), optional
+        Which contrasts have a smooth phase that is to be found; None: none.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class ImageModel:
         options: ImageOptions,
         seed: int,
         centered: bool = True,
+        smooth: np.ndarray | None = None,
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
@@ -85,23 +87,26 @@ class ImageModel:
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self._field: PhaseField | None = None
-        if encoding.n_parts == 2 and samples.max() < ENOUGH_SAMPLES * self.edges.size:
+        self._smooth = np.zeros(len(samples), bool) if smooth is None else smooth
+        if self._smooth.any():
             waves = Cosines(encoding.shape, centered)
-            self._field = PhaseField(waves, projected.shape[0] // 2, self._image)
+            self._field = PhaseField(waves, self._smooth, self._image)
 
     def learn(
         self,
         noise_std: Array | None,
         callback: Callable[[Progress], None] | None = None,
+        most_noise: Array | None = None,
     ) -> Learned:
         """Run EM; ``noise_std`` (L,) is kept where it is given, in scaled units.
 
+        ``most_noise`` (L,) is what the noise may be at most where it is learned.
         The noise starts high and falls, by EM where it is learned and by halves where it
         is given: the first systems, whose prior is poor, are then easy to solve.
         """
         began, options = time.perf_counter(), self.options
-        state = self._first_state(noise_std)
-        field = self._field
+        xp, state = backend.namespace(self._image), self._first_state(noise_std)
+        field, window = self._field, Window()
         free = 0 if field is None else FREE_ITERATIONS
         for iteration in range(options.max_iter):
             if field is not None and iteration == free:
@@ -115,14 +120,14 @@ class ImageModel:
             change = _relative_change(images[0, ...], state.mean)
             state.mean = images[0, ...]
             next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
+            if noise_std is None and most_noise is not None:
+                next_noise = xp.minimum(next_noise, xp.maximum(most_noise, noise / 2))
+                next_noise = xp.maximum(next_noise, 0 * noise + options.least_noise)
             self._record(state, iteration, change, noise, steps, time.perf_counter() - began)
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
-            state.converged = (
-                iteration >= free
-                and _is_steady(noise, next_noise)
-                and _has_settled(state.history["change"][free:], options.tol)
-            )
+            steady = iteration >= free and _is_steady(noise, next_noise)
+            state.converged = window.settled(state.mean, change, options.tol) and steady
             if state.converged or iteration + 1 == options.max_iter:
                 break
             draws = matrix.images(rows)[1:, ...]
@@ -151,13 +156,13 @@ class ImageModel:
 
     def draws(
         self, matrix: ImagePrecision, number: int, seed: int, block: int, rtol: float
-    ) -> tuple[Array, Array]:
-        """Draw images minus their mean; return them and what was solved, (S, I·P) both."""
+    ) -> Array:
+        """Draw images minus their mean, as rows (S, …)."""
         random = Random(seed, REPORTING, block)
         pushes = matrix.pushes(random, number, self._image)
         found = matrix.solve(pushes, None, rtol, self.options.max_cg_steps)
         self.products += 2 * found.rows * len(self._samples)
-        return found.x, pushes
+        return found.x
 
     # -- the parts of an iteration -------------------------------------------------------
 
@@ -167,7 +172,10 @@ class ImageModel:
         The first iterations are there for the phase: the fully sampled centre does not know
         it well enough, and what was learned of the edges with a wrong one is in the way.
         """
-        self._turn(smoothed_phase(state.mean, self.encoding.shape), state)
+        turn = smoothed_phase(state.mean, self.encoding.shape)
+        chosen = backend.from_numpy(self._smooth, turn)[:, None]
+        xp = backend.namespace(turn)
+        self._turn(xp.where(chosen, turn, xp.ones_like(turn)), state)
         again = self._first_state(noise_std)
         again.history = state.history
         return again
@@ -187,7 +195,8 @@ class ImageModel:
 
     def _learned(self, mean: Array, draws: Array, floor: Array, held: bool) -> EdgePrior:
         if held and self._field is not None:
-            mean, draws = held_small(mean[None, ...])[0, ...], held_small(draws)
+            mean = held_small(mean[None, ...], self._smooth)[0, ...]
+            draws = held_small(draws, self._smooth)
         return self._learner.learn(mean, draws, floor)
 
     def _floor(self, noise_std: Array) -> Array:
@@ -206,7 +215,7 @@ class ImageModel:
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
         none = self._image[None, ...][:0, ...]
         if self._field is not None:
-            level = held_small(level[None, :, None] ** 0.5)[0, :, 0] ** 2
+            level = held_small(level[None, :, None] ** 0.5, self._smooth)[0, :, 0] ** 2
         prior = self._learned(self._image, none, level, held=True)
         return Learned(self._image, prior, noise, {name: [] for name in HISTORY})
 
@@ -277,15 +286,32 @@ def _relative_change(new: Array, old: Array) -> float:
     return (float(xp.sum(backend.abs_squared(new - old))) / size) ** 0.5 if size > 0 else 0.0
 
 
-def _has_settled(changes: list[float], tol: float) -> bool:
-    """Whether the mean stands still, or moves only because each draw is another one.
+class Window:
+    """Tell whether the mean stands still, or moves only because each draw is another one.
 
-    With noise the changes fall to a level that the draws decide and stay there; five
-    iterations that bring no more than a tenth are a sign of it.
+    Averages over LENGTH iterations are compared. Where the mean only jitters, two of them are
+    apart by √(1/LENGTH) of a step; where it drifts, by LENGTH steps.
     """
-    if changes[-1] <= tol:
-        return True
-    return tol > 0 and len(changes) > 10 and min(changes[-2:]) > 0.9 * min(changes[-7:-2])
+
+    LENGTH, JITTER = 5, 0.7
+
+    def __init__(self) -> None:
+        self._total: Array | None = None
+        self._last: Array | None = None
+        self._steps: list[float] = []
+
+    def settled(self, mean: Array, change: float, tol: float) -> bool:
+        """Take the next mean, and how far it is from the one before it."""
+        self._total = mean if self._total is None else self._total + mean
+        self._steps.append(change)
+        if tol > 0 and change <= tol:
+            return True
+        if len(self._steps) < self.LENGTH:
+            return False
+        drift = np.inf if self._last is None else _relative_change(self._total, self._last)
+        step = sum(self._steps) / self.LENGTH
+        self._last, self._total, self._steps = self._total, None, []
+        return tol > 0 and drift <= self.JITTER * step
 
 
 def _is_steady(old: Array, new: Array) -> bool:

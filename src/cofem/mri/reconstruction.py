@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from cofem.inference.convergence import ConvergenceWarning
-from cofem.mri.checks import KSpace, checked_data
+from cofem.mri.checks import checked_data
+from cofem.mri.measured import KSpace
 from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients
 from cofem.mri.image_options import ImageOptions, Progress
-from cofem.mri.image_posterior import reconstruct_image
+from cofem.mri.image_posterior import PHASES, reconstruct_image
 from cofem.mri.result import Reconstruction
 from cofem.progress import FitProgress
 
@@ -27,6 +28,7 @@ def reconstruct(
     model: str = "image",
     sensitivities: Any = None,
     real: bool = False,
+    phase: str = "auto",
     centered: bool = True,
     noise_std: Any = None,
     max_iter: int | None = None,
@@ -54,6 +56,10 @@ def reconstruct(
     sensitivities : array (coils, H, W) or (L, coils, H, W), optional
     real : bool
         The images are real. Conjugate symmetry then doubles the data.
+    phase : {"auto", "smooth", "none"}
+        Of complex images. "smooth": each contrast has a phase that varies slowly, which is
+        found and turned away; "none": nothing is assumed (fat and water, noise as strong as
+        the images). "auto": for each contrast what predicts held-out samples better.
     centered : bool
         The zero frequency and the centre of the image are at n // 2, as in SigPy, BART
         and fastMRI. False: at 0, as ``numpy.fft`` has it.
@@ -92,6 +98,8 @@ def reconstruct(
     """
     if model not in MODELS:
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    if phase not in PHASES:
+        raise ValueError(f"phase must be one of {', '.join(PHASES)}, got {phase!r}")
     if n_samples < 2:
         raise ValueError(f"n_samples must be at least 2, got {n_samples}")
     if max_iter is not None and max_iter < 1:
@@ -107,7 +115,7 @@ def reconstruct(
         if model == "image":
             settings = ImageOptions() if options is None else options
             return reconstruct_image(
-                data, real, noise, settings, max_iter, tol, n_samples, seed, call
+                data, real, phase, noise, settings, max_iter, tol, n_samples, seed, call
             )
         if data.sensitivities is not None:
             raise ValueError('model="gradient" is for one coil; use model="image"')

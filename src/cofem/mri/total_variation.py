@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.fft
 
-from cofem.mri.checks import KSpace, checked_data
+from cofem.mri.checks import checked_data
+from cofem.mri.measured import KSpace
 from cofem.mri.encoding import make_encoding, mirrored
 
 COIL_STEPS = 4  # CG steps an iteration of ADMM; the image of the last one is near
