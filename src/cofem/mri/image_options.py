@@ -59,7 +59,7 @@ class ImageOptions:
     first_noise: float = 0.08
     least_noise: float = 1.5e-3
     least_given: float = 5e-4
-    folds: int = 4
+    folds: int = 3
     max_cg_steps: int = 500
     ties: str = "tensor"
 

@@ -18,6 +18,8 @@ from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")
 Call = Callable[[Progress], None] | None
+# Fits without some samples need not be as exact: they are compared with others like them.
+FOLD_TOL, FOLD_ITERATIONS = 4.0, 25
 # With so many samples for each pixel (of several coils) the data know the phase themselves,
 # also where it is not smooth, as between fat and water.
 ENOUGH_SAMPLES = 0.5
@@ -50,8 +52,12 @@ def reconstruct_image(
     if choose and not folds:
         smooth[:] = True  # nothing can be held out to compare with
 
-    def fitted(kept: KSpace, chosen: np.ndarray, call: Call = None) -> ImageFit:
-        return fit_image(kept, real, noise_std, chosen, options, seed, call)
+    coarse = replace(
+        options, tol=FOLD_TOL * options.tol, max_iter=min(options.max_iter, FOLD_ITERATIONS)
+    )
+
+    def fitted(kept: KSpace, chosen: np.ndarray) -> ImageFit:
+        return fit_image(kept, real, noise_std, chosen, coarse, seed)
 
     for index, left_out in enumerate(folds):
         kept = data.without(left_out)
@@ -59,7 +65,7 @@ def reconstruct_image(
             smooth, evidence = _chosen_phase(fitted, data, kept, left_out, seed)
             continue
         evidence.add(fitted(kept, smooth), data, left_out, seed + index)
-    final = fitted(data, smooth, callback)
+    final = fit_image(data, real, noise_std, smooth, options, seed, callback)
     return _report(data, final, Spread.learned(data, final, evidence), n_samples, seed)
 
 
