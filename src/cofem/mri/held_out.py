@@ -81,8 +81,13 @@ class Evidence:
         n = np.minimum(self.count / TOGETHER, MOST_TOLD)
         known = self.count > 0
         count = np.maximum(self.count, 1)
-        left, predicted, noise = (x / count for x in (self.left, self.predicted, self.noise))
-        tiny = 1e-9 * max(float(left.max()), 1e-300)
+        scale = float((self.left / count).max())
+        if not scale > 0:
+            return np.zeros(n.shape)
+        left, predicted, noise = (
+            x / count / scale for x in (self.left, self.predicted, self.noise)
+        )
+        tiny = 1e-9
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             log_c = flat.reshape(n.shape)

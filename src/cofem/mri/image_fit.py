@@ -19,7 +19,6 @@ from cofem.mri.noise import noise_ceiling
 
 BLOCK = 8  # draws that are solved together
 REPORT_RTOL = 0.02
-LEAST_CERTAINTY = 0.25  # for neighbourhoods of hardly more than the pixel itself
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,9 @@ class ImageFit:
 
         The M-step counts every row of R, which learns the better image; but R has more rows
         than the image has directions, so the prior it leaves is too narrow by their ratio: the
-        prior's normaliser counts directions, one for each axis's worth of rows. And a covariance
-        that is estimated from ν neighbours is uncertain itself: a Gaussian of unknown
-        covariance is a Student t of ν degrees of freedom, whose covariance is larger by
-        ν/(ν − 2).
+        prior's normaliser counts directions, one for each axis's worth of rows.
         """
-        known = max(1 - 2 / self.model.neighbours, LEAST_CERTAINTY)
-        strength = known / self.model.edges.n_axes
+        strength = 1 / self.model.edges.n_axes
         state = self.learned
         return self.model.precision(state.prior, state.noise_std, strength, state.phase)
 

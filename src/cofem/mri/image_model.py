@@ -213,6 +213,8 @@ class ImageModel:
         g = self.edges.gradient(self._image[None, ...])
         level = xp.mean(backend.abs_squared(g), axis=(0, 1))
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
+        # An image without any gradient must not have a prior of no width.
+        level = xp.maximum(level, 0 * level + self.options.least_noise**2)
         none = self._image[None, ...][:0, ...]
         if self._field is not None:
             level = held_small(level[None, :, None] ** 0.5, self._smooth)[0, :, 0] ** 2

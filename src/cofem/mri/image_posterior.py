@@ -14,6 +14,7 @@ from cofem.mri.image_fit import ImageFit, fit_image
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.intervals import Spread
 from cofem.mri.measured import KSpace
+from cofem.mri.residual import marks_of
 from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")
@@ -66,7 +67,9 @@ def reconstruct_image(
             continue
         evidence.add(fitted(kept, smooth), data, left_out, seed + index)
     final = fit_image(data, real, noise_std, smooth, options, seed, callback)
-    return _report(data, final, Spread.learned(data, final, evidence), n_samples, seed)
+    put_back, marks = marks_of(data, final.image, real)
+    spread = Spread.learned(data, final, evidence, marks)
+    return _report(data, final, final.image + put_back, spread, n_samples, seed)
 
 
 def _needs_phase(data: KSpace) -> bool:
@@ -96,7 +99,12 @@ def _chosen_phase(
 
 
 def _report(
-    data: KSpace, fit: ImageFit, spread: Spread, n_samples: int, seed: int
+    data: KSpace,
+    fit: ImageFit,
+    image: np.ndarray,
+    spread: Spread,
+    n_samples: int,
+    seed: int,
 ) -> Reconstruction:
     def sampler(number: int, stream: int) -> Any:
         return data.handed_back(data.restored(spread.draws(fit.draws(number, stream))))
@@ -106,7 +114,7 @@ def _report(
     history["noise_std"] = [value * units[:, 0] for value in history["noise_std"]]
     edges = backend.to_numpy(learned.prior.spread).astype(float) * np.mean(units**2)
     return Reconstruction(
-        image=data.handed_back(data.restored(fit.image)),
+        image=data.handed_back(data.restored(image)),
         std=data.handed_back(data.restored(spread.std(fit.draws(n_samples, seed)))),
         precision=data.handed_back(data.restored(1 / edges)),
         noise_std=fit.noise_std,

@@ -38,10 +38,13 @@ class Spread:
     map: np.ndarray | float = 1.0
 
     @classmethod
-    def learned(cls, data: KSpace, fit: ImageFit, evidence: Evidence) -> Spread:
-        """Return the spread that the evidence asks for; the plain one without evidence."""
+    def learned(
+        cls, data: KSpace, fit: ImageFit, evidence: Evidence, marks: np.ndarray
+    ) -> Spread:
+        """Return the spread that the evidence asks for; ``marks`` (L, P) add their variance."""
         if not evidence.moved:
-            return cls(data, None)
+            own = cls(data, None).std(fit.draws(8, STREAM)) ** 2
+            return cls(data, None, np.sqrt(1 + marks / np.where(own > 0, own, 1)))
         radius = data.image_radius()
         curves = evidence.curve()
         logs = np.log(np.maximum(radius, CENTRES[0]))
@@ -55,13 +58,13 @@ class Spread:
         size = both.sum(axis=1, keepdims=True)
         both = both * (total / np.where(size > 0, size, 1))
         both = np.where(size > 0, both, own) + LEAST_SHARE * own.mean(axis=1, keepdims=True)
-        factor = np.sqrt(both / np.where(own > 0, own, 1))
+        factor = np.sqrt((both + marks) / np.where(own > 0, own, 1))
         return cls(data, filters, np.where(own > 0, factor, 1.0))
 
     def draws(self, plain: np.ndarray) -> np.ndarray:
         """Return draws (S, L, P) of the Gaussian posterior as draws of the wider one."""
         if self.filters is None:
-            return plain
+            return np.asarray(plain * self.map)
         shape = (*plain.shape[:-1], *self.data.shape)
         axes = tuple(range(-len(self.data.shape), 0))
         k = np.fft.fftn(plain.reshape(shape), axes=axes) * (self.filters - 1)

@@ -86,13 +86,19 @@ class KSpace:
 
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        kspace = self.predicted(images)
+        return self._back(self.predicted(images)).reshape(images.shape)
+
+    def residual(self, image: np.ndarray) -> np.ndarray:
+        """Return Φᴴ(y − Φx) of images (L, P)."""
+        rest = self.kspace[None] - self.predicted(image[None])
+        return self._back(rest)[0].reshape(image.shape)
+
+    def _back(self, kspace: np.ndarray) -> np.ndarray:
+        """Return Φᴴ of what is at the samples, (S, L, *shape)."""
         if self.sensitivities is None:
-            back = np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho")
-        else:
-            back = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
-            back = np.sum(self.sensitivities.conj() * back, axis=2)
-        return np.asarray(back.reshape(images.shape))
+            return np.asarray(np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho"))
+        images = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
+        return np.asarray(np.sum(self.sensitivities.conj() * images, axis=2))
 
     def groups(self) -> np.ndarray:
         """Number what may be left out together, (L, *shape); −1: nothing is.
