@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
 from cofem.mri import doubts
+from cofem.mri.coils import mixed, own_noise, whitening
 from cofem.mri.measured import KSpace
 
 
 def checked_data(
-    kspace: Any, mask: Any, sensitivities: Any, *, real: bool, centered: bool
+    kspace: Any,
+    mask: Any,
+    sensitivities: Any,
+    *,
+    real: bool,
+    centered: bool,
+    coil_covariance: Any = None,
 ) -> KSpace:
     """Check everything, and move the zero frequency to the front."""
     y = _numbers(kspace, "kspace", finite=mask is None).astype(np.complex128)
@@ -64,8 +72,28 @@ def checked_data(
         doubts.doubt_maps(y, sampled, coils)
     elif real:
         doubts.doubt_real(y, sampled, axes)
+    data = KSpace(y, sampled, coils, centered, y)
+    if coils is not None:
+        data = _whitened(data, coil_covariance)
+    elif coil_covariance is not None:
+        raise ValueError("coil_covariance needs several coils, with sensitivities=")
     like = kspace if backend.is_array(kspace) else y
-    return KSpace(y, sampled, coils, centered, like)
+    return replace(data, like=like)
+
+
+def _whitened(data: KSpace, covariance: Any) -> KSpace:
+    """Return the data of coils that err independently and by the same amount."""
+    assert data.sensitivities is not None
+    if covariance is None:
+        covariance = own_noise(data.kspace, data.mask, data.radius())
+    if covariance is None:
+        return data
+    matrix = whitening(covariance, data.sensitivities.shape[1])
+    return replace(
+        data,
+        kspace=mixed(data.kspace, matrix, 1),
+        sensitivities=mixed(data.sensitivities, matrix, 1),
+    )
 
 
 def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

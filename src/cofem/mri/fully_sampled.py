@@ -39,6 +39,7 @@ def inverse_transform(
         converged=True,
         model="none",
         _sampler=sampler,
+        message="k-space is fully sampled: the inverse transform",
     )
 
 

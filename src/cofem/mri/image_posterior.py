@@ -11,6 +11,7 @@ import numpy as np
 from cofem import backend
 from cofem.mri.held_out import Evidence, choose_folds
 from cofem.mri.image_fit import ImageFit, fit_image
+from cofem.mri.image_model import Learned
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.intervals import Spread
 from cofem.mri.measured import KSpace
@@ -69,7 +70,8 @@ def reconstruct_image(
     final = fit_image(data, real, noise_std, smooth, options, seed, callback)
     put_back, marks = marks_of(data, final.image, real)
     spread = Spread.learned(data, final, evidence, marks)
-    return _report(data, final, final.image + put_back, spread, n_samples, seed)
+    found = _report(data, final, final.image + put_back, spread, n_samples, seed)
+    return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
 
 
 def _needs_phase(data: KSpace) -> bool:
@@ -119,7 +121,16 @@ def _report(
         precision=data.handed_back(data.restored(1 / edges)),
         noise_std=fit.noise_std,
         history=history,
-        converged=learned.converged,
+        converged=learned.converged and bool(np.isfinite(image).all()),
         model="image",
         _sampler=sampler,
+        message=_message(learned, len(history["iteration"]), image),
     )
+
+
+def _message(learned: Learned, iterations: int, image: np.ndarray) -> str:
+    if not np.isfinite(image).all():
+        return "the images are not finite: check noise_std and the scale of the sensitivities"
+    if learned.converged:
+        return f"the images settled after {iterations} iterations"
+    return f"EM had not settled after {iterations} iterations; raise max_iter"

@@ -20,5 +20,6 @@ def noise_ceiling(data: KSpace) -> np.ndarray:
     out = []
     for y, mask, radius in zip(data.kspace, data.mask, data.radius(), strict=True):
         far = mask & (radius >= np.quantile(radius[mask], 1 - FARTHEST))
-        out.append(np.sqrt(np.median(np.abs(y[..., far]) ** 2) / MEDIAN_OF_POWER))
+        power = np.median(np.abs(y[..., far]) ** 2, axis=-1) / MEDIAN_OF_POWER
+        out.append(np.sqrt(np.mean(power)))  # over coils, which may differ
     return np.array(out)

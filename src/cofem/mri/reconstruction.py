@@ -27,6 +27,7 @@ def reconstruct(
     *,
     model: str = "image",
     sensitivities: Any = None,
+    coil_covariance: Any = None,
     real: bool = False,
     phase: str = "auto",
     centered: bool = True,
@@ -54,6 +55,10 @@ def reconstruct(
         pixel. "gradient": the paper's, sparse Bayesian learning of the gradients in each
         direction and a least-squares fusion.
     sensitivities : array (coils, H, W) or (L, coils, H, W), optional
+    coil_covariance : array (coils, coils), optional
+        Of the coils' noise, as :func:`cofem.mri.noise_covariance` gives it. Without it the
+        coils are taken to be equally noisy, unless one stands out far from the centre of
+        k-space. The noise that is reported is the mean of the coils'.
     real : bool
         The images are real. Conjugate symmetry then doubles the data.
     phase : {"auto", "smooth", "none"}
@@ -106,7 +111,9 @@ def reconstruct(
         raise ValueError(f"max_iter must be at least 1, got {max_iter}")
     if tol is not None and not tol >= 0:
         raise ValueError(f"tol must not be negative, got {tol}")
-    data = checked_data(kspace, mask, sensitivities, real=real, centered=centered)
+    data = checked_data(
+        kspace, mask, sensitivities, real=real, centered=centered, coil_covariance=coil_covariance
+    )
     noise = checked_noise(noise_std, data)
     if data.fully_sampled:
         return inverse_transform(data, real, noise)
@@ -129,12 +136,7 @@ def reconstruct(
     else:
         found = run(callback)
     if not found.converged:
-        warnings.warn(
-            f"EM had not settled after {len(found.history['iteration'])} iterations; "
-            "raise max_iter",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
+        warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
     return found
 
 
