@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.optimize
 
-from cofem.mri.measured import KSpace
-from cofem.mri.image_fit import ImageFit
+from cofem.mri.image_fit import ImageFit, Measured
 
 # Distances from the centre of k-space (1: the end of an axis) between which a ratio is taken.
 BINS = np.array([0.0, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, np.inf])
@@ -45,7 +44,7 @@ class Evidence:
         zeros = [np.zeros((n_contrasts, len(CENTRES))) for _ in range(4)]
         return cls(*zeros)
 
-    def add(self, fit: ImageFit, data: KSpace, left_out: np.ndarray, seed: int) -> None:
+    def add(self, fit: ImageFit, data: Measured, left_out: np.ndarray, seed: int) -> None:
         """Compare a fit with the samples that it did not see, (L, …) boolean."""
         residual = np.abs(data.kspace - data.predicted(fit.image[None])[0]) ** 2
         draws = data.predicted(fit.draws(DRAWS, seed))
@@ -110,7 +109,7 @@ class Evidence:
         return np.asarray(np.clip(found.x.reshape(n.shape) / 2, LEAST, MOST))
 
 
-def choose_folds(data: KSpace, number: int, seed: int) -> list[np.ndarray]:
+def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
     """Return what each fold leaves out, boolean arrays (L, …) that never meet.
 
     Whole lines where whole lines were measured. The middle of k-space is never left out. Where

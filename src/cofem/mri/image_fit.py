@@ -16,6 +16,9 @@ from cofem.mri.image_model import ImageModel, Learned
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
 from cofem.mri.noise import noise_ceiling
+from cofem.mri.trajectory import TrajectoryData
+
+Measured = KSpace | TrajectoryData
 
 BLOCK = 8  # draws that are solved together
 REPORT_RTOL = 0.02
@@ -79,7 +82,7 @@ class ImageFit:
 
 
 def fit_image(
-    data: KSpace,
+    data: Measured,
     real: bool,
     noise_std: np.ndarray | None,
     smooth: np.ndarray,
@@ -91,7 +94,7 @@ def fit_image(
 
     Parameters
     ----------
-    data : KSpace
+    data : KSpace or TrajectoryData
     real : bool
     noise_std : array (L,), optional
         In the units of the data; learned where it is not given.
@@ -105,13 +108,15 @@ def fit_image(
     kspace = backend.from_numpy(data.kspace, data.like)
     xp = backend.namespace(kspace)
     projected = encoding.adjoint(kspace)
-    level = _levels(projected, encoding)
+    start = _first_parts(data, first, encoding, projected)
+    level = _levels(start, encoding)
     sizes = xp.reshape(level, (-1, *[1] * (kspace.ndim - 1)))
     power = xp.sum(backend.abs_squared(kspace / sizes), axis=tuple(range(1, kspace.ndim)))
     projected = projected / encoding.by_image(level)[:, None]
     model = ImageModel(
-        encoding, projected, power, options, seed, data.centered, smooth & (not real)
-    )
+        encoding, projected, power, options, seed, data.centered, smooth & (not real),
+        start / encoding.by_image(level)[:, None],
+    )  # fmt: skip
     units = backend.to_numpy(level)[:, None]
     given, most = None, noise_ceiling(data) / units[:, 0]
     if noise_std is not None:
@@ -127,6 +132,19 @@ def fit_image(
     if model.phase is not None:
         phases = phases * backend.to_numpy(model.phase)
     return ImageFit(model, learned, units, phases)
+
+
+def _first_parts(
+    data: Measured, phase: np.ndarray | None, encoding: Encoding, projected: Array
+) -> Array:
+    """Return where the images start, (I, P): Φᴴy on a grid, weighted samples elsewhere."""
+    if isinstance(data, KSpace):
+        return projected
+    image = data.first_image()
+    if phase is not None:
+        image = image * phase.reshape(image.shape).conj()
+    parts = image.real if encoding.n_parts == 1 else np.concatenate([image.real, image.imag])
+    return backend.from_numpy(parts, projected)
 
 
 def _levels(projected: Array, encoding: Encoding) -> Array:

@@ -62,6 +62,8 @@ class ImageModel:
         The middle of the images is at index 0.
     smooth : boolean array (L,), optional
         Which contrasts have a smooth phase that is to be found; None: none.
+    first : array (I, P), optional
+        Where the images start; None: at ``projected``.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class ImageModel:
         seed: int,
         centered: bool = True,
         smooth: np.ndarray | None = None,
+        first: Array | None = None,
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
@@ -82,6 +85,7 @@ class ImageModel:
         )
         self._projected, self._power = projected, power
         self._image = xp.astype(projected, xp.float32)
+        self._first = self._image if first is None else xp.astype(first, xp.float32)
         samples = np.maximum(np.asarray(encoding.samples, dtype=float), 1.0)
         self._samples = backend.from_numpy(samples, projected)
         self.products = 0
@@ -191,6 +195,7 @@ class ImageModel:
         self.encoding = self.encoding.turned(turn)
         self._projected = turned_back(self._projected[None, ...], turn)[0, ...]
         self._image = turned_back(self._image[None, ...], turn)[0, ...]
+        self._first = turned_back(self._first[None, ...], turn)[0, ...]
         state.mean = turned_back(state.mean[None, ...], turn)[0, ...]
 
     def _learned(self, mean: Array, draws: Array, floor: Array, held: bool) -> EdgePrior:
@@ -210,7 +215,7 @@ class ImageModel:
         )
         if noise_std is not None:
             noise = xp.maximum(noise, noise_std)
-        g = self.edges.gradient(self._image[None, ...])
+        g = self.edges.gradient(self._first[None, ...])
         level = xp.mean(backend.abs_squared(g), axis=(0, 1))
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
         # An image without any gradient must not have a prior of no width.
@@ -218,8 +223,8 @@ class ImageModel:
         none = self._image[None, ...][:0, ...]
         if self._field is not None:
             level = held_small(level[None, :, None] ** 0.5, self._smooth)[0, :, 0] ** 2
-        prior = self._learned(self._image, none, level, held=True)
-        return Learned(self._image, prior, noise, {name: [] for name in HISTORY})
+        prior = self._learned(self._first, none, level, held=True)
+        return Learned(self._first, prior, noise, {name: [] for name in HISTORY})
 
     def _estep(
         self, matrix: ImagePrecision, mean: Array, iteration: int

@@ -10,11 +10,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.mri.held_out import Evidence, choose_folds
-from cofem.mri.image_fit import ImageFit, fit_image
+from cofem.mri.image_fit import ImageFit, Measured, fit_image
 from cofem.mri.image_model import Learned
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.intervals import Spread
-from cofem.mri.measured import KSpace
 from cofem.mri.residual import marks_of
 from cofem.mri.result import Reconstruction
 
@@ -28,7 +27,7 @@ ENOUGH_SAMPLES = 0.5
 
 
 def reconstruct_image(
-    data: KSpace,
+    data: Measured,
     real: bool,
     phase: str,
     noise_std: np.ndarray | None,
@@ -58,7 +57,7 @@ def reconstruct_image(
         options, tol=FOLD_TOL * options.tol, max_iter=min(options.max_iter, FOLD_ITERATIONS)
     )
 
-    def fitted(kept: KSpace, chosen: np.ndarray) -> ImageFit:
+    def fitted(kept: Measured, chosen: np.ndarray) -> ImageFit:
         return fit_image(kept, real, noise_std, chosen, coarse, seed)
 
     for index, left_out in enumerate(folds):
@@ -74,16 +73,16 @@ def reconstruct_image(
     return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
 
 
-def _needs_phase(data: KSpace) -> bool:
+def _needs_phase(data: Measured) -> bool:
     coils = 1 if data.sensitivities is None else data.sensitivities.shape[1]
     counts = data.mask.sum(axis=tuple(range(1, data.mask.ndim))) * coils
     return bool(counts.max() < ENOUGH_SAMPLES * np.prod(data.shape))
 
 
 def _chosen_phase(
-    fitted: Callable[[KSpace, np.ndarray], ImageFit],
-    data: KSpace,
-    kept: KSpace,
+    fitted: Callable[[Measured, np.ndarray], ImageFit],
+    data: Measured,
+    kept: Measured,
     left_out: np.ndarray,
     seed: int,
 ) -> tuple[np.ndarray, Evidence]:
@@ -101,7 +100,7 @@ def _chosen_phase(
 
 
 def _report(
-    data: KSpace,
+    data: Measured,
     fit: ImageFit,
     image: np.ndarray,
     spread: Spread,

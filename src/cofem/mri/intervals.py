@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cofem.mri.held_out import CENTRES, Evidence
-from cofem.mri.image_fit import ImageFit
-from cofem.mri.measured import KSpace
+from cofem.mri.image_fit import ImageFit, Measured
 from cofem.operators import Smoothing
 
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
@@ -28,18 +27,18 @@ class Spread:
 
     Attributes
     ----------
-    data : KSpace
+    data : KSpace or TrajectoryData
     filters : array (L, *shape)
     map : array (L, P)
     """
 
-    data: KSpace
+    data: Measured
     filters: np.ndarray | None
     map: np.ndarray | float = 1.0
 
     @classmethod
     def learned(
-        cls, data: KSpace, fit: ImageFit, evidence: Evidence, marks: np.ndarray
+        cls, data: Measured, fit: ImageFit, evidence: Evidence, marks: np.ndarray
     ) -> Spread:
         """Return the spread that the evidence asks for; ``marks`` (L, P) add their variance."""
         if not evidence.moved:
@@ -81,5 +80,5 @@ class Spread:
         return np.sqrt(_averaged(squares, self.data, DRAW_WIDTH))
 
 
-def _averaged(x: np.ndarray, data: KSpace, width: float) -> np.ndarray:
+def _averaged(x: np.ndarray, data: Measured, width: float) -> np.ndarray:
     return np.maximum(Smoothing(data.shape, width).forward(x), 0.0)

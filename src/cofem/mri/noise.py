@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from cofem.mri.measured import KSpace
 
 MEDIAN_OF_POWER = np.log(2)  # the median of |ε|² for complex ε with E|ε|² = 1
 FARTHEST = 0.1  # of the samples: where an image has least
 
 
-def noise_ceiling(data: KSpace) -> np.ndarray:
+def noise_ceiling(data: Any) -> np.ndarray:
     """Return a noise that cannot be exceeded by much, (L,): the median power far out.
 
     White noise is everywhere in k-space, texture fades outwards. What the samples farthest

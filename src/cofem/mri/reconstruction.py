@@ -13,9 +13,11 @@ from cofem.mri.checks import checked_data
 from cofem.mri.measured import KSpace
 from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients
+from cofem.mri.image_fit import Measured
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_posterior import PHASES, reconstruct_image
 from cofem.mri.result import Reconstruction
+from cofem.mri.trajectory import checked_trajectory
 from cofem.progress import FitProgress
 
 MODELS = ("image", "gradient")
@@ -26,6 +28,8 @@ def reconstruct(
     mask: Any = None,
     *,
     model: str = "image",
+    trajectory: Any = None,
+    shape: Any = None,
     sensitivities: Any = None,
     coil_covariance: Any = None,
     real: bool = False,
@@ -54,6 +58,12 @@ def reconstruct(
         "image": one posterior of the images, whose gradients share a covariance at every
         pixel. "gradient": the paper's, sparse Bayesian learning of the gradients in each
         direction and a least-squares fusion.
+    trajectory : array (readouts, samples, axes) or (N, axes), or with L in front, optional
+        Where the samples lie, in cycles over the field of view (−n/2 to n/2 along an axis):
+        radial, spiral, in two or three dimensions. ``kspace`` is then (L, readouts, samples),
+        or (L, coils, readouts, samples); there is no mask. Needs finufft.
+    shape : tuple of int, optional
+        Of the images, needed with a trajectory where no sensitivities say it.
     sensitivities : array (coils, H, W) or (L, coils, H, W), optional
     coil_covariance : array (coils, coils), optional
         Of the coils' noise, as :func:`cofem.mri.noise_covariance` gives it. Without it the
@@ -111,11 +121,18 @@ def reconstruct(
         raise ValueError(f"max_iter must be at least 1, got {max_iter}")
     if tol is not None and not tol >= 0:
         raise ValueError(f"tol must not be negative, got {tol}")
-    data = checked_data(
-        kspace, mask, sensitivities, real=real, centered=centered, coil_covariance=coil_covariance
-    )
+    data: Measured
+    if trajectory is not None:
+        if model != "image" or mask is not None:
+            raise ValueError('trajectory: only model="image" takes it, and without a mask')
+        data = checked_trajectory(kspace, trajectory, shape, sensitivities, np.empty(0))
+    else:
+        data = checked_data(
+            kspace, mask, sensitivities, real=real, centered=centered,
+            coil_covariance=coil_covariance,
+        )  # fmt: skip
     noise = checked_noise(noise_std, data)
-    if data.fully_sampled:
+    if isinstance(data, KSpace) and data.fully_sampled:
         return inverse_transform(data, real, noise)
 
     def run(call: Callable[[Progress], None] | None) -> Reconstruction:
@@ -124,7 +141,7 @@ def reconstruct(
             return reconstruct_image(
                 data, real, phase, noise, settings, max_iter, tol, n_samples, seed, call
             )
-        if data.sensitivities is not None:
+        if data.sensitivities is not None or not isinstance(data, KSpace):
             raise ValueError('model="gradient" is for one coil; use model="image"')
         return reconstruct_by_gradients(
             data, real, noise, options, max_iter, tol, n_samples, seed, call
@@ -140,7 +157,7 @@ def reconstruct(
     return found
 
 
-def checked_noise(noise_std: Any, data: KSpace) -> np.ndarray | None:
+def checked_noise(noise_std: Any, data: Measured) -> np.ndarray | None:
     """Return the noise of every contrast, (L,)."""
     if noise_std is None:
         return None

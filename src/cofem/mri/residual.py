@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cofem.mri.measured import KSpace
+from cofem.mri.image_fit import Measured
 from cofem.operators import Smoothing
 
 WIDTHS = (1.5, 3.0)  # pixels over which residuals are averaged: faint things are wider than one
@@ -18,7 +18,7 @@ STANDS_OUT = 1.5  # standard deviations of the averaged noise from which a bump 
 REAL_MEDIAN, COMPLEX_MEDIAN = 0.4549, np.log(2)  # of |ε|², where E|ε|² = 1
 
 
-def marks_of(data: KSpace, image: np.ndarray, real: bool) -> tuple[np.ndarray, np.ndarray]:
+def marks_of(data: Measured, image: np.ndarray, real: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return what is to be put back, and the variance that the marks add, both (L, P)."""
     put_back, variance = np.zeros_like(image), np.zeros(image.shape)
     median = REAL_MEDIAN if real else COMPLEX_MEDIAN
@@ -34,7 +34,7 @@ def marks_of(data: KSpace, image: np.ndarray, real: bool) -> tuple[np.ndarray, n
     return put_back, variance
 
 
-def _gain(data: KSpace, smooth: Smoothing) -> np.ndarray:
+def _gain(data: Measured, smooth: Smoothing) -> np.ndarray:
     """Return how much of a smooth bump the samples see, (L, 1)."""
     random = np.random.default_rng(0)
     white = random.standard_normal((1, len(data.mask), int(np.prod(data.shape))))
