@@ -46,7 +46,9 @@ def bar_scores(image: np.ndarray, std: np.ndarray, truth: Truth) -> dict[str, fl
     level = REAL_95 if truth.real else COMPLEX_95
     covered = error <= level * std
     places = regions(truth)
-    scores = {name: float(covered[:, where].mean()) for name, where in places.items() if where.any()}
+    scores = {
+        name: float(covered[:, where].mean()) for name, where in places.items() if where.any()
+    }
     inside = places["object"]
     scores["err/std"] = float(
         math.sqrt(np.mean(error[:, inside] ** 2) / np.mean(std[:, inside] ** 2))

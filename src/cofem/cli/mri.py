@@ -53,8 +53,13 @@ def mri(
         Path | None,
         typer.Option(metavar="M", help="What was measured; without it, where INPUT is not zero."),
     ] = None,
-    model: Annotated[Model, typer.Option(help="image; or gradient, the paper's, kept for comparison: it "
-                      "is less accurate and its intervals are too narrow.")] = Model.IMAGE,
+    model: Annotated[
+        Model,
+        typer.Option(
+            help="image; or gradient, the paper's, kept for comparison: it is less accurate and "
+            "its intervals are too narrow."
+        ),
+    ] = Model.IMAGE,
     real: Annotated[
         bool, typer.Option("--real", help="The images are real: conjugate symmetry is used.")
     ] = False,

@@ -140,7 +140,7 @@ makeMap('edges','Edges: prior standard deviation of the gradient');
 $('slider').addEventListener('input',draw);
 $('contrast').addEventListener('change',e=>{chosen=Number(e.target.value);draw()});
 draw();
-const asked=location.hash.match(/^#(\\d+),(\\d+)$/);  // a pixel in the address: page.html#row,column
+const asked=location.hash.match(/^#(\\d+),(\\d+)$/);  // page.html#row,column
 if(asked&&asked[1]<H&&asked[2]<W)pick(Number(asked[1]),Number(asked[2]));
 document.body.dataset.ready='yes';
 </script></body></html>

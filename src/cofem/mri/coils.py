@@ -189,9 +189,7 @@ def coil_sensitivities(kspace: Any, calibration: int | None = None) -> np.ndarra
             "ESPIRiT is SigPy's: pip install sigpy, or give sensitivities of your own"
         ) from None
     y = np.asarray(kspace)
-    if y.ndim == 5:
-        y = y[0]
-    elif y.ndim == 4 and not _is_volume(y):
+    if y.ndim == 5 or (y.ndim == 4 and not _is_volume(y)):
         y = y[0]
     if y.ndim not in (3, 4):
         raise ValueError(f"kspace has shape {y.shape}; expected (coils, H, W)")

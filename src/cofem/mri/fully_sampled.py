@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cofem.backend import Random
-from cofem.mri.measured import KSpace
 from cofem.mri.encoding import make_encoding, mirrored
 from cofem.mri.image_options import HISTORY
+from cofem.mri.measured import KSpace
 from cofem.mri.noise import noise_ceiling
 from cofem.mri.result import Reconstruction
 

@@ -23,10 +23,10 @@ from cofem import backend
 from cofem.fitting import fit
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.methods import CoFEM
-from cofem.mri.measured import KSpace
 from cofem.mri.encoding import mirrored
 from cofem.mri.fully_sampled import estimated_noise
 from cofem.mri.image_options import HISTORY, Progress
+from cofem.mri.measured import KSpace
 from cofem.mri.result import Reconstruction
 from cofem.operators import Fourier
 

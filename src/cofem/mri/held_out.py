@@ -41,8 +41,8 @@ class Evidence:
     @classmethod
     def empty(cls, n_contrasts: int) -> Evidence:
         """Return what is known before anything was left out."""
-        zeros = [np.zeros((n_contrasts, len(CENTRES))) for _ in range(4)]
-        return cls(*zeros)
+        shape = (n_contrasts, len(CENTRES))
+        return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape))
 
     def add(self, fit: ImageFit, data: Measured, left_out: np.ndarray, seed: int) -> None:
         """Compare a fit with the samples that it did not see, (L, …) boolean."""

@@ -10,11 +10,11 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.measured import KSpace
 from cofem.mri.encoding import Encoding
 from cofem.mri.image_model import ImageModel, Learned
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
+from cofem.mri.measured import KSpace
 from cofem.mri.noise import noise_ceiling
 from cofem.mri.trajectory import TrajectoryData
 
@@ -51,7 +51,7 @@ class ImageFit:
     @property
     def image(self) -> np.ndarray:
         """The posterior mean, (L, P)."""
-        return self.in_units(self.learned.mean[None, ...])[0]
+        return np.asarray(self.in_units(self.learned.mean[None, ...])[0])
 
     @property
     def noise_std(self) -> np.ndarray:

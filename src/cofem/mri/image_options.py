@@ -48,8 +48,8 @@ class ImageOptions:
     0.01
     """
 
-    max_iter: int = 60
-    tol: float = 5e-4
+    max_iter: int = 80
+    tol: float = 1e-3
     coupling: float = 0.7
     shrinkage: float = 0.1
     n_draws: int = 1

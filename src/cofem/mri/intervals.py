@@ -77,8 +77,8 @@ class Spread:
     def std(self, plain: np.ndarray) -> np.ndarray:
         """Return the standard deviation (L, P) from draws of the Gaussian posterior."""
         squares = np.mean(np.abs(self.draws(plain)) ** 2, axis=0)
-        return np.sqrt(_averaged(squares, self.data, DRAW_WIDTH))
+        return np.asarray(np.sqrt(_averaged(squares, self.data, DRAW_WIDTH)))
 
 
 def _averaged(x: np.ndarray, data: Measured, width: float) -> np.ndarray:
-    return np.maximum(Smoothing(data.shape, width).forward(x), 0.0)
+    return np.asarray(np.maximum(Smoothing(data.shape, width).forward(x), 0.0))

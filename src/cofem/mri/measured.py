@@ -86,12 +86,12 @@ class KSpace:
 
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        return self._back(self.predicted(images)).reshape(images.shape)
+        return np.asarray(self._back(self.predicted(images)).reshape(images.shape))
 
     def residual(self, image: np.ndarray) -> np.ndarray:
         """Return Φᴴ(y − Φx) of images (L, P)."""
         rest = self.kspace[None] - self.predicted(image[None])
-        return self._back(rest)[0].reshape(image.shape)
+        return np.asarray(self._back(rest)[0].reshape(image.shape))
 
     def _back(self, kspace: np.ndarray) -> np.ndarray:
         """Return Φᴴ of what is at the samples, (S, L, *shape)."""
@@ -101,7 +101,7 @@ class KSpace:
         return np.asarray(np.sum(self.sensitivities.conj() * images, axis=2))
 
     def groups(self) -> np.ndarray:
-        """Number what may be left out together, (L, *shape); −1: nothing is.
+        """Return numbers of what is left out together, (L, *shape); −1: never.
 
         Lines along the axes on which the mask is constant; elsewhere tiles of k-space, for
         the object's size makes neighbouring points alike. Not the fully sampled middle.

@@ -70,7 +70,8 @@ def _on_grid(lines: list[Any], encoding: Any) -> dict[str, Any]:
     if recon.x < size.x:  # oversampling along the readout, which costs nothing to sample
         image = to_image(y, n_axes=1)
         start = size.x // 2 - recon.x // 2
-        y = to_kspace(image[..., start : start + recon.x], n_axes=1) * (counts > 0)[:, None, ..., None]
+        y = to_kspace(image[..., start : start + recon.x], n_axes=1)
+        y *= (counts > 0)[:, None, ..., None]
         mask = mask[..., : recon.x]
     if size.z == 1:
         y, mask = y[:, :, 0], mask[:, 0]

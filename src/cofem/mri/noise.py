@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-
 MEDIAN_OF_POWER = np.log(2)  # the median of |ε|² for complex ε with E|ε|² = 1
 FARTHEST = 0.1  # of the samples: where an image has least
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.mri.checks import checked_data
-from cofem.mri.measured import KSpace
 from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients
 from cofem.mri.image_fit import Measured
 from cofem.mri.image_options import ImageOptions, Progress
 from cofem.mri.image_posterior import PHASES, reconstruct_image
+from cofem.mri.measured import KSpace
 from cofem.mri.result import Reconstruction
 from cofem.mri.trajectory import checked_trajectory
 from cofem.progress import FitProgress

@@ -92,7 +92,7 @@ class Reconstruction:
                  "message": self.message, "phase": list(self.phase)}  # fmt: skip
         arrays["about"] = np.asarray(json.dumps(about))
         with atomic_write(path) as stream:
-            np.savez(stream, **arrays)
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
 
     @classmethod
     def load(cls, path: Any) -> Reconstruction:
@@ -108,7 +108,10 @@ class Reconstruction:
                 if name.startswith("history_")
             }
             return cls(
-                *(arrays[name] for name in _ARRAYS),
+                image=arrays["image"],
+                std=arrays["std"],
+                precision=arrays["precision"],
+                noise_std=arrays["noise_std"],
                 history=history,
                 converged=bool(about["converged"]),
                 model=str(about["model"]),

@@ -202,7 +202,7 @@ def _hdf5(file: Path, index: int | None) -> Scan:
 
 
 def _nifti(file: Path, index: int | None) -> Scan:
-    """A magnitude image: its own k-space, fully sampled."""
+    """Return the k-space of a magnitude image, fully sampled."""
     from cofem.mri.transform import to_kspace
     from cofem.mri.writing import nibabel_or_refuse
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.fft
 
 from cofem.mri.checks import checked_data
-from cofem.mri.measured import KSpace
 from cofem.mri.encoding import make_encoding, mirrored
+from cofem.mri.measured import KSpace
 
 COIL_STEPS = 4  # CG steps an iteration of ADMM; the image of the last one is near
 Solver = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -106,7 +106,7 @@ def _several_coils(data: KSpace, real: bool, rho: float) -> Solver:
 
     def product(x: np.ndarray) -> np.ndarray:
         smooth = _divergence(_gradient(x.reshape(-1, *shape), axes), axes)
-        return encoding.gram(x[None], one)[0] + rho * smooth.reshape(x.shape)
+        return np.asarray(encoding.gram(x[None], one)[0] + rho * smooth.reshape(x.shape))
 
     def preconditioned(r: np.ndarray) -> np.ndarray:
         k = scipy.fft.fftn(r.reshape(-1, *shape), axes=axes) / mean

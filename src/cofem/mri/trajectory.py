@@ -110,15 +110,15 @@ class TrajectoryData:
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return the part of images (S, L, P) that was measured, by density weights."""
         kspace = self.predicted(images) * self._spread(self._density)
-        return self._back(kspace).reshape(images.shape)
+        return np.asarray(self._back(kspace).reshape(images.shape))
 
     def residual(self, image: np.ndarray) -> np.ndarray:
         """Return the density-weighted residual as images (L, P)."""
         rest = (self.kspace - self.predicted(image[None])[0]) * self._spread(self._density)
-        return self._back(rest[None])[0].reshape(image.shape)
+        return np.asarray(self._back(rest[None])[0].reshape(image.shape))
 
     def groups(self) -> np.ndarray:
-        """Number the readouts, (L, N)."""
+        """Return the number of every sample's readout, (L, N)."""
         return np.broadcast_to(self.readouts, self.mask.shape)
 
     def restored(self, image: np.ndarray) -> np.ndarray:

@@ -62,10 +62,8 @@ def write(found: Reconstruction, path: Path, affine: np.ndarray | None = None) -
 def _write_nifti(path: Path, x: np.ndarray, affine: np.ndarray) -> None:
     # NIfTI's axes are those of the affine, then the contrasts: (row, column, slice, contrast).
     volume = np.moveaxis(x, 0, -1).astype(np.float32)
-    if x.ndim == 3:
-        volume = volume[:, :, None, :]
-    else:  # (slice, row, column, contrast)
-        volume = np.moveaxis(volume, 0, 2)
+    # Of volumes the slices come first here.
+    volume = volume[:, :, None, :] if x.ndim == 3 else np.moveaxis(volume, 0, 2)
     picture = nibabel_or_refuse().Nifti1Image(volume, affine)
     picture.header.set_xyzt_units("mm")
     data = picture.to_bytes()
