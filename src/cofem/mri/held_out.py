@@ -23,6 +23,7 @@ DRAWS = 4  # of each fold: hundreds of samples in a bin average them
 TOGETHER, MOST_TOLD = 10, 30
 BEND, APART, FLAT = 4.0, 1.0, 0.02  # how stiff the curve is, and how alike the contrasts'
 FEWEST = 2  # lines, or groups of points, of a fold
+PARTS = 4  # a fold leaves out a quarter of what may be left out
 # Left-out samples have measured neighbours more often than what was never measured, so
 # they may widen the posterior, not narrow it.
 LEAST, MOST = 0.0, np.log(30.0)  # logarithms of what a standard deviation is multiplied by
@@ -122,7 +123,7 @@ def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
         random = np.random.default_rng([seed, 17, first])
         there = label >= 0
         turn = random.permutation(int(label.max()) + 1) if there.any() else np.empty(0, int)
-        if len(turn) >= FEWEST * number:
-            folds[index][there] = turn[label[there]] % number
+        if len(turn) >= FEWEST * PARTS:
+            folds[index][there] = turn[label[there]] % max(number, PARTS)
     found = [folds == i for i in range(number)]
     return [fold for fold in found if fold.any()]

@@ -32,6 +32,7 @@ from cofem.mri.phase import (
 from cofem.mri.phase_field import Cosines, PhaseBlock, PhaseField
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
+LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is learned
 
 
 @dataclass
@@ -219,7 +220,7 @@ class ImageModel:
         level = xp.mean(backend.abs_squared(g), axis=(0, 1))
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
         # An image without any gradient must not have a prior of no width.
-        level = xp.maximum(level, 0 * level + self.options.least_noise**2)
+        level = xp.maximum(level, 0 * level + LEAST_GRADIENT**2)
         none = self._image[None, ...][:0, ...]
         if self._field is not None:
             level = held_small(level[None, :, None] ** 0.5, self._smooth)[0, :, 0] ** 2

@@ -48,8 +48,8 @@ class ImageOptions:
     0.01
     """
 
-    max_iter: int = 80
-    tol: float = 1e-3
+    max_iter: int = 100
+    tol: float = 5e-4
     coupling: float = 0.7
     shrinkage: float = 0.1
     n_draws: int = 1
@@ -59,7 +59,7 @@ class ImageOptions:
     first_noise: float = 0.08
     least_noise: float = 1.5e-3
     least_given: float = 5e-4
-    folds: int = 3
+    folds: int = 2
     max_cg_steps: int = 500
     ties: str = "tensor"
 
