@@ -1,6 +1,6 @@
 """MRI as it is measured, one table: errors, intervals by region, lesions, and the rivals.
 
-Run: python benchmarks/mri.py [--only WORDS] [--seeds N] [--no-rivals] [--tail-seed S]
+Run: python benchmarks/mri.py [--only WORDS] [--seeds N] [--first-seed S] [--no-rivals] [--write F.md]
      python benchmarks/run.py mri
 A case is named OBJECT/MASK R σ; --only lists words of which a case's name must have one,
 such as "atlas/lines" or "faint". Seeds decide mask, noise and lesions together.
@@ -11,13 +11,14 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import mri_rivals as rivals
 from cofem import mri
-from common import Claim, Result, Table, note, print_result
+from common import Claim, Result, Table, describe_machine, note, print_result, write_markdown
 from mri_data import Truth, coil_maps, load, mask, measured
 from mri_scores import bar_scores, error_percent, kept_contrast, ssim
 
@@ -61,13 +62,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--no-rivals", action="store_true")
     parser.add_argument("--option", nargs="*", default=[], help="of ImageOptions, NAME=NUMBER")
+    parser.add_argument("--write", type=Path, help="a Markdown file for the tables")
     asked = parser.parse_args(arguments)
     options = dict(word.split("=") for word in asked.option)
     changes = {name: type(getattr(mri.ImageOptions(), name))(v) for name, v in options.items()}
     began = time.perf_counter()
     seeds = range(asked.first_seed, asked.first_seed + asked.seeds)
     rows = measure(asked.only, seeds, not asked.no_rivals, mri.ImageOptions(**changes))
-    print_result(result_of(rows), time.perf_counter() - began)
+    result, seconds = result_of(rows), time.perf_counter() - began
+    print_result(result, seconds)
+    if asked.write is not None:
+        write_markdown(result, asked.write, describe_machine(), quick=False, seconds=seconds)
     return 0
 
 

@@ -110,8 +110,8 @@ def reconstructions(side: int) -> Table:
         first = checked_trajectory(y, k, (side, side), maps, np.empty(0)).first_image().real
         inside = np.any(truth > 0, axis=0)
         covered = (np.abs(found.image - truth) < 1.96 * found.std)[:, inside].mean()
-        rows.append([name, k.shape[0] * k.shape[1] / side**2, 100 * mri.nrmse(found.image, truth),
-                     100 * mri.nrmse(first.reshape(truth.shape), truth), covered, seconds])  # fmt: skip
+        errors = [100 * mri.nrmse(x.reshape(truth.shape), truth) for x in (found.image, first)]
+        rows.append([name, k.shape[0] * k.shape[1] / side**2, *errors, covered, seconds])
     columns = ["trajectory", "samples a pixel", "NRMSE %", "gridded %", "covered", "s"]
     return Table(f"The phantom, {side} × {side}, noise {NOISE}", columns, rows)
 

@@ -10,7 +10,7 @@ from cofem.mri.encoding import mirrored
 
 NOT_REAL = 0.1  # of the power may differ between samples and their mirror images
 CORNER = 10.0  # times the power of the centre, in the corners: the other order of frequencies
-MISSING = 0.5  # of the samples that the mask promises may be exactly zero
+MISSING = 0.2  # of the samples that the mask promises may be exactly zero
 UNFIT = 0.3  # of the low frequencies' power may be what no image through the maps explains
 NEAR = 16  # a box of a sixteenth of every axis is the centre
 
