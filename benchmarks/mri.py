@@ -1,6 +1,6 @@
 """MRI as it is measured, one table: errors, intervals by region, lesions, and the rivals.
 
-Run: python benchmarks/mri.py [--only WORDS] [--seeds N] [--first-seed S] [--no-rivals] [--write F.md]
+Run: python benchmarks/mri.py [--only WORDS] [--seeds N] [--first-seed S] [--no-rivals]
      python benchmarks/run.py mri
 A case is named OBJECT/MASK R σ; --only lists words of which a case's name must have one,
 such as "atlas/lines" or "faint". Seeds decide mask, noise and lesions together.

@@ -30,6 +30,7 @@ from cofem.mri.phase import (
     turned_back,
 )
 from cofem.mri.phase_field import Cosines, PhaseBlock, PhaseField
+from cofem.mri.settling import Window, is_steady, relative_change
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
 LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is learned
@@ -122,7 +123,7 @@ class ImageModel:
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
-            change = _relative_change(images[0, ...], state.mean)
+            change = relative_change(images[0, ...], state.mean)
             state.mean = images[0, ...]
             next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
             if noise_std is None and most_noise is not None:
@@ -131,7 +132,7 @@ class ImageModel:
             self._record(state, iteration, change, noise, steps, time.perf_counter() - began)
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
-            steady = iteration >= free and _is_steady(noise, next_noise)
+            steady = iteration >= free and is_steady(noise, next_noise)
             state.converged = window.settled(state.mean, change, options.tol) and steady
             if state.converged or iteration + 1 == options.max_iter:
                 break
@@ -142,11 +143,6 @@ class ImageModel:
             held = free <= iteration < free + HELD_ITERATIONS
             state.prior = self._learned(state.mean, draws, self._floor(next_noise), held)
         return state
-
-    @property
-    def neighbours(self) -> float:
-        """How many pixels a pixel's covariance is learned from."""
-        return self._learner.neighbours
 
     def precision(
         self,
@@ -286,43 +282,3 @@ class ImageModel:
         values = (iteration + 1, change, noise, steps, self.products, seconds)
         for name, value in zip(HISTORY, values, strict=True):
             state.history[name].append(value)
-
-
-def _relative_change(new: Array, old: Array) -> float:
-    xp = backend.namespace(new)
-    size = float(xp.sum(backend.abs_squared(new)))
-    return (float(xp.sum(backend.abs_squared(new - old))) / size) ** 0.5 if size > 0 else 0.0
-
-
-class Window:
-    """Tell whether the mean stands still, or moves only because each draw is another one.
-
-    Averages over LENGTH iterations are compared. Where the mean drifts they are LENGTH steps
-    apart. Where it only jitters, 0.91 to 0.97 of a step (measured with two kinds of masks and
-    noises: the covariance remembers a draw for some iterations).
-    """
-
-    LENGTH, JITTER = 5, 1.05
-
-    def __init__(self) -> None:
-        self._total: Array | None = None
-        self._last: Array | None = None
-        self._steps: list[float] = []
-
-    def settled(self, mean: Array, change: float, tol: float) -> bool:
-        """Take the next mean, and how far it is from the one before it."""
-        self._total = mean if self._total is None else self._total + mean
-        self._steps.append(change)
-        if tol > 0 and change <= tol:
-            return True
-        if len(self._steps) < self.LENGTH:
-            return False
-        drift = np.inf if self._last is None else _relative_change(self._total, self._last)
-        step = sum(self._steps) / self.LENGTH
-        self._last, self._total, self._steps = self._total, None, []
-        return tol > 0 and drift <= self.JITTER * step
-
-
-def _is_steady(old: Array, new: Array) -> bool:
-    xp = backend.namespace(new)
-    return bool(xp.all(xp.abs(new - old) <= 0.1 * old))
