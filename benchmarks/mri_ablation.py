@@ -1,7 +1,7 @@
 """Multi-contrast MRI: against joint total variation with its oracle λ, and what each part brings.
 
 The atlas is looked for in the folder that COFEM_DATA names, else in ../shared/data beside the
-repository. Without it nothing is measured. Run: python benchmarks/run.py mri, or this file.
+repository. Without it nothing is measured. Run: python benchmarks/mri_ablation.py
 """
 
 from __future__ import annotations
