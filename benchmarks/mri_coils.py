@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cofem import mri
-from mri import data_file
+from mri_data import data_file
 
 FILE = "brain_8coil_230x180_kspace_undersampled.npz"
 HELD_OUT = 0.1  # of the samples outside the calibration block

@@ -15,7 +15,8 @@ import numpy as np
 
 from cofem import mri
 from common import Result, Table, print_result
-from mri import FILE, data_file
+from mri_data import ATLAS as FILE
+from mri_data import data_file
 
 CASES = ((2, 1.0), (4, 0.7))  # waves across the picture, radians
 NOISE = (0.0, 0.03)

@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +45,7 @@ def test_it_writes_images_and_a_figure(app, files):
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     with np.load(out) as found:
-        assert set(found.files) == {"image", "std", "precision", "noise_std"}
+        assert {"image", "std", "precision", "noise_std", "about"} <= set(found.files)
         error = 100 * mri.nrmse(found["image"], truth)
         assert found["std"].shape == truth.shape
     assert facts["nrmse_percent"] == pytest.approx(error)
@@ -63,6 +66,34 @@ def test_it_writes_nifti(app, files):
     assert image.shape == std.shape == (48, 48, 1, 2)
     assert mri.nrmse(np.moveaxis(image[:, :, 0], -1, 0), truth) < 0.1
     assert (std > 0).all()
+
+
+def test_the_page_shows_its_pixels_in_a_browser(app, files):
+    folder, _ = files
+    arguments = [str(folder / "in.npz"), "-o", str(folder / "out.npz"), "--real"]
+    result = CliRunner().invoke(app, [*arguments, "--report", str(folder / "page.html")])
+    assert result.exit_code == 0, result.output
+    assert "2 contrasts, 48 × 48" in result.output
+    text = (folder / "page.html").read_text(encoding="utf-8")
+    assert "http" not in text  # it needs no network
+    browser = shutil.which("chromium")
+    if browser is None:
+        pytest.skip("no chromium to look at the page with")
+    dom = subprocess.run(
+        [browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking",
+         f"--user-data-dir={folder / 'profile'}", "--virtual-time-budget=5000", "--dump-dom",
+         f"{(folder / 'page.html').as_uri()}#20,24"],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    assert 'data-ready="yes"' in dom
+    with np.load(folder / "out.npz") as found:
+        value, std = abs(found["image"][0, 20, 24]), found["std"][0, 20, 24]
+    shown = re.search(r"Row 20, column 24: (\S+) ± (\S+) \(95 %", dom)
+    assert float(shown[1]) == pytest.approx(value, rel=6e-3)
+    assert float(shown[2]) == pytest.approx(std, rel=6e-2)
+    for name in ("image", "std", "edges"):  # every map has a colour bar with numbers and a unit
+        assert re.search(rf'id="{name}-high">[0-9.e+-]+<', dom)
+    assert dom.count("units of the data</span>") == 3
 
 
 def test_bad_outputs_are_refused_before_the_work(app, files):

@@ -50,7 +50,7 @@ def precision_with_phase(kind):
         mask, x, factor, floor = (torch.asarray(a) for a in (mask, x, factor, floor))
     encoding = make_encoding(mask, None, real=False)
     prior = EdgeLearner(edges, 0.7, 0.1, n_parts=2).learn(x, x[None][:0], floor)
-    block = PhaseField(Cosines(shape, centered=True), n, x).block(x)
+    block = PhaseField(Cosines(shape, centered=True), np.ones(n, bool), x).block(x)
     whole = ImagePrecision(encoding, edges, prior, factor, 0.5, phase=block)
     return whole, ImagePrecision(encoding, edges, prior, factor, 0.5), block, x
 
@@ -97,11 +97,11 @@ def test_the_system_of_image_and_phase_is_the_dense_one(kind):
 def test_a_turn_is_linear_to_first_order():
     whole, _, block, x = precision_with_phase("numpy")
     c = 1e-5 * np.random.default_rng(2).standard_normal((1, block.count))
-    row = np.concatenate([held_small(x[None])[0].reshape(1, -1), c], axis=1)
+    row = np.concatenate([held_small(x[None], np.ones(2, bool))[0].reshape(1, -1), c], axis=1)
     seen = whole.turned(row)
     back = turned_back(seen, np.exp(1j * block.angle(c)[0]))
     still = turned_back(seen, np.ones((2, 64), complex))
-    wanted = held_small(x[None])
+    wanted = held_small(x[None], np.ones(2, bool))
     # Of the turn only its product with the small imaginary part is left.
     assert np.abs(back - wanted).max() < 0.1 * np.abs(still - wanted).max()
 

@@ -13,7 +13,15 @@ import typer
 from cofem.cli import report
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import check_figure, save
-from cofem.files import atomic_write, check_writable, read_array
+from cofem.files import check_writable, read_array
+
+
+class Phase(enum.StrEnum):
+    """What is assumed of the phase of complex images."""
+
+    AUTO = "auto"
+    SMOOTH = "smooth"
+    NONE = "none"
 
 
 class Model(enum.StrEnum):
@@ -28,23 +36,30 @@ def mri(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="k-space, complex: .npy, or .npz with one array or one called kspace, and if "
-            "wanted mask and sensitivities. (L, H, W), contrasts first; (H, W) is one contrast.",
+            help="k-space: ISMRMRD or fastMRI (.h5, .mrd), BART (.cfl), MATLAB (.mat), .npy, or "
+            ".npz with kspace, and if wanted mask, sensitivities, trajectory, coil_covariance. "
+            "Arrays are (L, H, W), contrasts first; (H, W) is one contrast.",
         ),
     ],
     output: Annotated[
         Path,
         typer.Option(
             "--output", "-o", metavar="OUT",
-            help="Where to write: an .npz with image, std, precision, noise_std; or .nii or "
-            ".nii.gz (the image, and beside it OUT_std), which needs nibabel.",
+            help="Where to write: .npz (everything), .nii or .nii.gz (magnitude, beside it "
+            "OUT_phase and OUT_std), .cfl (BART), .mrd (ISMRMRD images).",
         ),
     ],
     mask: Annotated[
         Path | None,
         typer.Option(metavar="M", help="What was measured; without it, where INPUT is not zero."),
     ] = None,
-    model: Annotated[Model, typer.Option(help="image, or gradient: the paper's.")] = Model.IMAGE,
+    model: Annotated[
+        Model,
+        typer.Option(
+            help="image; or gradient, the paper's, kept for comparison: it is less accurate and "
+            "its intervals are too narrow."
+        ),
+    ] = Model.IMAGE,
     real: Annotated[
         bool, typer.Option("--real", help="The images are real: conjugate symmetry is used.")
     ] = False,
@@ -56,6 +71,16 @@ def mri(
             "INPUT's array sensitivities, or estimated by ESPIRiT (needs SigPy).",
         ),
     ] = False,
+    phase: Annotated[
+        Phase, typer.Option(help="Of complex images: auto, smooth, or none assumed.")
+    ] = Phase.AUTO,
+    slice_: Annotated[
+        int | None, typer.Option("--slice", help="Which slice of several; the middle one.")
+    ] = None,
+    report_page: Annotated[
+        Path | None,
+        typer.Option("--report", metavar="R.html", help="Write a page to look at."),
+    ] = None,
     fft_order: Annotated[
         bool,
         typer.Option("--fft-order", help="The zero frequency is first, not in the middle."),
@@ -88,34 +113,36 @@ def mri(
     Nothing has to be tuned: edges that the contrasts share, and the noise, are learned
     from the data.
     """
-    from cofem.mri import coil_sensitivities, nrmse, reconstruct
+    from cofem.mri import nrmse, reconstruct
+    from cofem.mri.scan import read_scan
+    from cofem.mri.writing import write
 
-    check_outputs(output, figure, kspace)
-    y = read_array(kspace, "kspace")
-    wanted = 4 if coils else 3
-    if y.ndim == wanted - 1:
-        y = y[None]
-    sampled = _member(kspace, "mask") if mask is None else read_array(mask, "mask")
-    sensitivities = None
-    if coils:
-        sensitivities = _member(kspace, "sensitivities")
-        if sensitivities is None:
-            sensitivities = coil_sensitivities(y if not fft_order else _centred(y))
-            if fft_order:
-                sensitivities = np.fft.ifftshift(sensitivities, (-2, -1))
+    check_outputs(output, figure, kspace, report_page)
+    scan = read_scan(kspace, coils=coils or None, index=slice_)
+    if not json:
+        typer.echo(f"{kspace.name}: {'; '.join((scan.summary(), *scan.notes))}", err=True)
+    y = scan.kspace
+    sampled = scan.mask if mask is None else read_array(mask, "mask")
+    sensitivities = maps_of(scan, y, fft_order)
     reference = None if truth is None else read_array(truth, "truth")
     start = time.perf_counter()
     with warnings_as_lines():
         found = reconstruct(
             y, sampled, model=model.value, sensitivities=sensitivities, real=real,
+            trajectory=scan.trajectory, shape=scan.shape, phase=phase.value,
+            coil_covariance=scan.coil_covariance if sensitivities is not None else None,
             centered=not fft_order, noise_std=noise_std, n_samples=samples, seed=seed,
             progress=True,
         )  # fmt: skip
     seconds = time.perf_counter() - start
     if reference is not None and reference.ndim == found.image.ndim - 1:
         reference = reference[None]
-    write(found, output)
+    written = write(found, output, scan.affine)
+    if report_page is not None:
+        page(report_page, found, scan, sampled, sensitivities, not fft_order)
     if figure is not None:
+        if scan.trajectory is not None:
+            sampled = np.ones((1, 1), dtype=bool)  # a trajectory has no mask to draw
         draw(found, y, sampled, reference, figure, fft_order)
     facts: dict[str, Any] = {
         "model": found.model,
@@ -124,7 +151,9 @@ def mri(
         "iterations": len(found.history["iteration"]),
         "noise_std": found.noise_std,
         "seconds": seconds,
-        "output": str(output),
+        "message": found.message,
+        "phase": list(found.phase),
+        "output": ", ".join(str(file) for file in written),
     }
     if reference is not None:
         facts["nrmse_percent"] = 100 * nrmse(found.image, reference)
@@ -134,41 +163,63 @@ def mri(
         show(facts)
 
 
-def check_outputs(output: Path, figure: Path | None, source: Path) -> None:
+def check_outputs(
+    output: Path, figure: Path | None, source: Path, report_page: Path | None
+) -> None:
     """Refuse what cannot be written, before the work is done."""
-    if not output.name.lower().endswith((".npz", ".nii", ".nii.gz")):
-        raise ValueError(f"output: {output} does not end in .npz, .nii or .nii.gz")
-    if not output.name.lower().endswith(".npz"):
-        _nibabel()
+    from cofem.mri.writing import check_ending
+
+    check_ending(output)
     check_writable(output, "output")
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
     if figure is not None:
         check_figure(figure)
+    if report_page is not None:
+        if report_page.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"report: {report_page} does not end in .html")
+        check_writable(report_page, "report")
 
 
-def write(found: Any, output: Path) -> None:
-    """Write an .npz, or NIfTI files."""
-    if output.name.lower().endswith(".npz"):
-        with atomic_write(output) as stream:
-            np.savez(
-                stream, image=found.image, std=found.std, precision=found.precision,
-                noise_std=found.noise_std,
+def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
+    """Return the sensitivities: the file's, or estimated where there are coils."""
+    from cofem.mri import coil_sensitivities
+
+    if not scan.coils:
+        return None
+    if scan.sensitivities is not None:
+        return np.asarray(scan.sensitivities)
+    if scan.trajectory is not None:
+        raise ValueError(
+            "INPUT has coils and a trajectory but no sensitivities: put them beside it in an .npz"
+        )
+    with warnings_as_lines():
+        maps = coil_sensitivities(_centred(y) if fft_order else y)
+    return np.fft.ifftshift(maps, (-2, -1)) if fft_order else maps
+
+
+def page(
+    path: Path, found: Any, scan: Any, mask: Any, maps: np.ndarray | None, centered: bool
+) -> None:
+    """Write the page: zero-filled, total variation and ours under one slider."""
+    from cofem.cli.mri_report import write_report
+    from cofem.mri import joint_total_variation, to_image
+
+    layers: dict[str, np.ndarray] = {}
+    if scan.trajectory is None:
+        y, axes = scan.kspace, found.image.ndim - 1
+        plain = to_image(y, n_axes=axes, centered=centered)
+        layers["zero-filled"] = plain if maps is None else np.sum(np.conj(maps) * plain, axis=1)
+        weight = 0.3 * float(np.mean(found.noise_std))  # usual for noise of this size
+        with warnings_as_lines():
+            layers["total variation, λ = 0.3 σ"] = joint_total_variation(
+                y, mask, weight=weight, real=not np.iscomplexobj(found.image),
+                centered=centered, sensitivities=maps, max_iter=100,
             )  # fmt: skip
-        return
-    nibabel = _nibabel()
-    ending = ".nii.gz" if output.name.lower().endswith(".nii.gz") else ".nii"
-    stem = output.name[: -len(ending)]
-    for name, array in ((stem, found.image), (f"{stem}_std", found.std)):
-        kind = np.complex64 if np.iscomplexobj(array) else np.float32
-        # NIfTI's axes are x, y, z, then the contrasts.
-        volume = np.moveaxis(array, 0, -1).astype(kind)
-        if array.ndim == 3:
-            volume = volume[:, :, None, :]
-        picture = nibabel.Nifti1Image(volume, np.eye(4))
-        with atomic_write(output.with_name(name + ending)) as stream:
-            data = picture.to_bytes()
-            stream.write(_zipped(data) if ending == ".nii.gz" else data)
+    layers["cofem"] = found.image
+    facts = {"input": scan.summary(), "noise": ", ".join(f"{v:.3g}" for v in found.noise_std),
+             "phase": ", ".join(found.phase) or "real images", "end": found.message}  # fmt: skip
+    write_report(path, found, layers, path.stem, facts)
 
 
 def draw(
@@ -201,32 +252,9 @@ def show(facts: dict[str, Any]) -> None:
     report.show_table("Reconstruction", rows)
 
 
-def _member(path: Path, name: str) -> np.ndarray | None:
-    """Read an array of an .npz that may or may not be there."""
-    if path.suffix.lower() != ".npz":
-        return None
-    with np.load(path, allow_pickle=False) as archive:
-        there = name in archive.files
-    return read_array(path, name) if there else None
-
-
 def _centred(y: np.ndarray) -> np.ndarray:
     """Return k-space in FFT order as that of the centred image, centred."""
     axes = (-2, -1)
     image = np.fft.fftshift(np.fft.ifft2(y, norm="ortho"), axes)
     k = np.fft.fft2(np.fft.ifftshift(image, axes), norm="ortho")
     return np.asarray(np.fft.fftshift(k, axes))
-
-
-def _nibabel() -> Any:
-    try:
-        import nibabel
-    except ImportError:
-        raise ValueError("output: NIfTI files need nibabel: pip install nibabel") from None
-    return nibabel
-
-
-def _zipped(data: bytes) -> bytes:
-    import gzip
-
-    return gzip.compress(data, mtime=0)

@@ -1,6 +1,11 @@
 """Multi-contrast MRI: images with error bars from undersampled k-space, without a λ."""
 
-from cofem.mri.coils import coil_sensitivities
+from cofem.mri.coils import (
+    coil_sensitivities,
+    compress_coils,
+    noise_covariance,
+    whiten_coils,
+)
 from cofem.mri.image_options import ImageOptions
 from cofem.mri.metrics import nrmse
 from cofem.mri.phantom import phantom
@@ -14,11 +19,14 @@ __all__ = [
     "ImageOptions",
     "Reconstruction",
     "coil_sensitivities",
+    "compress_coils",
     "joint_total_variation",
+    "noise_covariance",
     "nrmse",
     "phantom",
     "power_rule_mask",
     "reconstruct",
     "to_image",
     "to_kspace",
+    "whiten_coils",
 ]

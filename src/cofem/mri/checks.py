@@ -3,65 +3,28 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
-from cofem.mri.encoding import mirrored
-
-
-@dataclass(frozen=True)
-class KSpace:
-    """Checked data in FFT order.
-
-    Attributes
-    ----------
-    kspace : array (L, *shape) or (L, C, *shape), complex128
-        Zero where nothing was measured.
-    mask : boolean array (L, *shape)
-    sensitivities : array (L, C, *shape), complex128, or None
-    centered : bool
-        Whether the caller's images and k-space have their centre at n // 2.
-    like : array
-        Of the caller's library, on the caller's device.
-    """
-
-    kspace: np.ndarray
-    mask: np.ndarray
-    sensitivities: np.ndarray | None
-    centered: bool
-    like: Array
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The image axes."""
-        return self.mask.shape[1:]
-
-    @property
-    def fully_sampled(self) -> bool:
-        """Whether nothing is missing."""
-        return bool(self.mask.all())
-
-    def restored(self, image: np.ndarray) -> np.ndarray:
-        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
-        image = image.reshape(*image.shape[:-1], *self.shape)
-        axes = tuple(range(-len(self.shape), 0))
-        return np.fft.fftshift(image, axes) if self.centered else image
-
-    def handed_back(self, x: np.ndarray) -> Array:
-        """Return ``x`` in the caller's library, on the caller's device."""
-        return backend.from_numpy(np.ascontiguousarray(x), self.like)
+from cofem.mri import doubts
+from cofem.mri.coils import mixed, own_noise, whitening
+from cofem.mri.measured import KSpace
 
 
 def checked_data(
-    kspace: Any, mask: Any, sensitivities: Any, *, real: bool, centered: bool
+    kspace: Any,
+    mask: Any,
+    sensitivities: Any,
+    *,
+    real: bool,
+    centered: bool,
+    coil_covariance: Any = None,
 ) -> KSpace:
     """Check everything, and move the zero frequency to the front."""
-    y = _numbers(kspace, "kspace").astype(np.complex128)
+    y = _numbers(kspace, "kspace", finite=mask is None).astype(np.complex128)
     coils = None
     if sensitivities is None:
         if y.ndim not in (3, 4):
@@ -71,6 +34,7 @@ def checked_data(
                 "sensitivities="
             )
         shape = y.shape[1:]
+        doubts.check_coils_are_not_depth(y, centered)
     else:
         s = _numbers(sensitivities, "sensitivities").astype(np.complex128)
         if y.ndim not in (4, 5):
@@ -97,13 +61,39 @@ def checked_data(
         if not part.any():
             raise ValueError(f"mask: contrast {index} has no samples")
     with_coils = sampled if coils is None else sampled[:, None]
-    y = y * with_coils
+    if not np.isfinite(y[np.broadcast_to(with_coils, y.shape)]).all():
+        raise ValueError("kspace contains NaN or Inf at samples of the mask")
+    doubts.doubt_mask(y, sampled, mask is not None)
+    y = np.where(with_coils, y, 0)
     if not y.any():
         raise ValueError("kspace is zero at every sample: there is nothing to reconstruct")
-    if real and coils is None:
-        _warn_if_not_real(y, sampled, axes)
+    doubts.doubt_order(y, sampled, centered)
+    if coils is not None:
+        doubts.doubt_maps(y, sampled, coils)
+    elif real:
+        doubts.doubt_real(y, sampled, axes)
+    data = KSpace(y, sampled, coils, centered, y)
+    if coils is not None:
+        data = _whitened(data, coil_covariance)
+    elif coil_covariance is not None:
+        raise ValueError("coil_covariance needs several coils, with sensitivities=")
     like = kspace if backend.is_array(kspace) else y
-    return KSpace(y, sampled, coils, centered, like)
+    return replace(data, like=like)
+
+
+def _whitened(data: KSpace, covariance: Any) -> KSpace:
+    """Return the data of coils that err independently and by the same amount."""
+    assert data.sensitivities is not None
+    if covariance is None:
+        covariance = own_noise(data.kspace, data.mask, data.radius())
+    if covariance is None:
+        return data
+    matrix = whitening(covariance, data.sensitivities.shape[1])
+    return replace(
+        data,
+        kspace=mixed(data.kspace, matrix, 1),
+        sensitivities=mixed(data.sensitivities, matrix, 1),
+    )
 
 
 def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -127,25 +117,10 @@ def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
         ) from None
 
 
-def _numbers(x: Any, name: str) -> np.ndarray:
+def _numbers(x: Any, name: str, finite: bool = True) -> np.ndarray:
     array = backend.to_numpy(x) if backend.is_array(x) else np.asarray(x)
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
-    if not np.isfinite(array).all():
+    if finite and not np.isfinite(array).all():
         raise ValueError(f"{name} contains NaN or Inf")
     return array
-
-
-def _warn_if_not_real(y: np.ndarray, mask: np.ndarray, axes: tuple[int, ...]) -> None:
-    """Compare samples with their mirror images; a real image has y(−k) = conj(y(k))."""
-    both = mask & mirrored(mask, axes)
-    difference = np.abs(y - mirrored(y, axes).conj())[both] ** 2
-    size = np.abs(y[both]) ** 2
-    if len(size) and difference.sum() > 0.1 * size.sum():
-        warnings.warn(
-            "real=True, but the k-space is not that of a real image: samples differ from "
-            f"their mirror images by {100 * (difference.sum() / size.sum()) ** 0.5:.0f} % "
-            "of their size. Leave real=False, or remove the phase first.",
-            UserWarning,
-            stacklevel=4,
-        )

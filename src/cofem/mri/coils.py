@@ -1,26 +1,179 @@
-"""Coil sensitivities from the measured centre of k-space."""
+"""Coils: their noise, fewer of them, and their sensitivities from the middle of k-space."""
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from cofem.mri.measured import central_block
+from cofem.mri.noise import FARTHEST, MEDIAN_OF_POWER
 
-def coil_sensitivities(kspace: Any, calibration: int = 24) -> np.ndarray:
+LEAST_CALIBRATION = 12  # lines: below this ESPIRiT's kernels of 6 see hardly anything
+LOUD = 3.0  # times the median noise of the coils, from which a coil's own noise is minded
+
+
+def noise_covariance(noise: Any) -> np.ndarray:
+    """Return the covariance E[n nᴴ] of the coils from a scan without excitation.
+
+    Parameters
+    ----------
+    noise : array (coils, …)
+        Complex samples of noise alone.
+
+    Returns
+    -------
+    array (coils, coils)
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> n = rng.standard_normal((2, 9999)) + 1j * rng.standard_normal((2, 9999))
+    >>> np.round(np.abs(noise_covariance(n * np.array([[1], [3]]))))
+    array([[ 2.,  0.],
+           [ 0., 18.]])
+    """
+    n = np.asarray(noise)
+    if n.ndim < 2:
+        raise ValueError(f"noise has shape {n.shape}; expected (coils, samples)")
+    n = n.reshape(len(n), -1)
+    if n.shape[1] <= len(n):
+        raise ValueError(f"noise has {n.shape[1]} samples of {len(n)} coils; more are needed")
+    return np.asarray(n @ n.conj().T / n.shape[1])
+
+
+def whitening(covariance: Any, n_coils: int) -> np.ndarray:
+    """Return W with W C Wᴴ = c · I, c the mean noise power: coils that err independently.
+
+    Examples
+    --------
+    >>> whitening(np.diag([1.0, 4.0]), 2) ** 2
+    array([[2.5  , 0.   ],
+           [0.   , 0.625]])
+    """
+    c = np.asarray(covariance)
+    if c.shape != (n_coils, n_coils):
+        raise ValueError(
+            f"coil_covariance has shape {c.shape}; expected {(n_coils, n_coils)}, the coils"
+        )
+    if not np.allclose(c, c.conj().T, atol=1e-6 * float(np.abs(c).max())):
+        raise ValueError("coil_covariance must be Hermitian: E[n nᴴ]")
+    try:
+        lower = np.linalg.cholesky(c)
+    except np.linalg.LinAlgError:
+        raise ValueError("coil_covariance must be positive definite") from None
+    level = float(np.trace(c).real) / n_coils
+    return np.asarray(np.linalg.inv(lower) * level**0.5)
+
+
+def whiten_coils(
+    kspace: Any, covariance: Any, sensitivities: Any = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Combine coils such that their noise is independent and equal.
+
+    ``reconstruct(coil_covariance=…)`` does this itself; before :func:`compress_coils` it has
+    to be done first, or the loudest coil is taken for the best.
+
+    Parameters
+    ----------
+    kspace : array (L, coils, …)
+    covariance : array (coils, coils)
+        As :func:`noise_covariance` gives it.
+    sensitivities : array (coils, …) or (L, coils, …), optional
+
+    Returns
+    -------
+    kspace, sensitivities
+
+    Examples
+    --------
+    >>> y, _ = whiten_coils(np.ones((1, 2, 1, 1)), np.diag([1.0, 4.0]))
+    >>> (y**2).ravel()
+    array([2.5  , 0.625])
+    """
+    y = np.asarray(kspace)
+    matrix = whitening(covariance, y.shape[1])
+    if sensitivities is None:
+        return mixed(y, matrix, 1), None
+    s = np.asarray(sensitivities)
+    return mixed(y, matrix, 1), mixed(s, matrix, 0 if s.ndim == y.ndim - 1 else 1)
+
+
+def own_noise(kspace: np.ndarray, mask: np.ndarray, radius: np.ndarray) -> np.ndarray | None:
+    """Return a diagonal covariance where one coil is far noisier than the others, else None.
+
+    From the samples farthest out, as :func:`cofem.mri.noise.noise_ceiling`; (L, C, *shape).
+    """
+    powers = []
+    for y, sampled, distance in zip(kspace, mask, radius, strict=True):
+        far = sampled & (distance >= np.quantile(distance[sampled], 1 - FARTHEST))
+        powers.append(np.median(np.abs(y[:, far]) ** 2, axis=1) / MEDIAN_OF_POWER)
+    power = np.mean(powers, axis=0)
+    if not power.min() > 0 or power.max() < LOUD**2 * np.median(power):
+        return None
+    return np.diag(power)
+
+
+def mixed(coils: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
+    """Multiply the axis of coils by a matrix."""
+    return np.moveaxis(np.tensordot(matrix, coils, axes=(1, axis)), 0, axis)
+
+
+def compress_coils(
+    kspace: Any, number: int, sensitivities: Any = None
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Replace coils by the few combinations of them that carry most of the signal.
+
+    Parameters
+    ----------
+    kspace : array (L, coils, …)
+    number : int
+        How many to keep.
+    sensitivities : array (coils, …) or (L, coils, …), optional
+        Combined in the same way.
+
+    Returns
+    -------
+    kspace, sensitivities
+        With ``number`` coils. The combinations are orthonormal: white noise stays white.
+
+    Examples
+    --------
+    >>> y = np.ones((1, 8, 4, 4)) * np.arange(8)[:, None, None]
+    >>> few, _ = compress_coils(y, 1)
+    >>> few.shape, bool(np.isclose(np.sum(few**2), np.sum(y**2)))
+    ((1, 1, 4, 4), True)
+    """
+    y = np.asarray(kspace)
+    if y.ndim < 4:
+        raise ValueError(f"kspace has shape {y.shape}; expected (L, coils, H, W)")
+    if not 1 <= number <= y.shape[1]:
+        raise ValueError(f"number must be from 1 to {y.shape[1]}, the coils, got {number}")
+    flat = np.moveaxis(y, 1, 0).reshape(y.shape[1], -1)
+    _, vectors = np.linalg.eigh(flat @ flat.conj().T)
+    chosen = vectors[:, ::-1][:, :number].conj().T
+    if sensitivities is None:
+        return mixed(y, chosen, 1), None
+    s = np.asarray(sensitivities)
+    return mixed(y, chosen, 1), mixed(s, chosen, 0 if s.ndim == y.ndim - 1 else 1)
+
+
+def coil_sensitivities(kspace: Any, calibration: int | None = None) -> np.ndarray:
     """Estimate sensitivities by ESPIRiT (Uecker et al. 2014), through SigPy.
 
     Parameters
     ----------
-    kspace : array (coils, H, W) or (L, coils, H, W), centred
-        Its central ``calibration`` × ``calibration`` block must be fully sampled. Of several
-        contrasts the first is used.
-    calibration : int
-        Side of that block.
+    kspace : array (coils, H, W) or (L, coils, H, W), centred; (coils, D, H, W) is a volume
+        where its middle is fully sampled in three dimensions. Of several contrasts the first
+        is used.
+    calibration : int, optional
+        Side of the fully sampled middle. None: as large as it is, at most 24. A warning says
+        so where there is no such block.
 
     Returns
     -------
-    array (coils, H, W)
+    array (coils, H, W) or (coils, D, H, W)
         Complex; their squares sum to one inside the object and they are zero outside.
 
     Examples
@@ -36,9 +189,30 @@ def coil_sensitivities(kspace: Any, calibration: int = 24) -> np.ndarray:
             "ESPIRiT is SigPy's: pip install sigpy, or give sensitivities of your own"
         ) from None
     y = np.asarray(kspace)
-    if y.ndim == 4:
+    if y.ndim == 5 or (y.ndim == 4 and not _is_volume(y)):
         y = y[0]
-    if y.ndim != 3:
+    if y.ndim not in (3, 4):
         raise ValueError(f"kspace has shape {y.shape}; expected (coils, H, W)")
-    found = EspiritCalib(y.astype(np.complex64), calib_width=calibration, show_pbar=False).run()
-    return np.asarray(found, dtype=np.complex128)
+    block = central_block(np.any(y != 0, axis=0))
+    sides = [int(np.any(block, axis=_others(block, a)).sum()) for a in range(block.ndim)]
+    found = min([side for side, n in zip(sides, block.shape, strict=True) if side < n] or sides)
+    width = min(24, max(found, LEAST_CALIBRATION)) if calibration is None else calibration
+    if found < min(width, LEAST_CALIBRATION):
+        warnings.warn(
+            f"the fully sampled middle of k-space is {found} samples wide; ESPIRiT needs about "
+            "24 to tell the coils' sensitivities. Give a separate calibration scan.",
+            UserWarning,
+            stacklevel=2,
+        )
+    maps = EspiritCalib(y.astype(np.complex64), calib_width=width, show_pbar=False).run()
+    return np.asarray(maps, dtype=np.complex128)
+
+
+def _is_volume(y: np.ndarray) -> bool:
+    """Whether the second axis of four is one of a volume: its middle plane is the loudest."""
+    power = np.sum(np.abs(y) ** 2, axis=(0, 2, 3))
+    return bool(y.shape[1] > 1 and power.argmax() == y.shape[1] // 2 and power.max() > 4 * power[0])
+
+
+def _others(x: np.ndarray, axis: int) -> tuple[int, ...]:
+    return tuple(a for a in range(x.ndim) if a != axis)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cofem.backend import Random
-from cofem.mri.checks import KSpace
 from cofem.mri.encoding import make_encoding, mirrored
 from cofem.mri.image_options import HISTORY
+from cofem.mri.measured import KSpace
+from cofem.mri.noise import noise_ceiling
 from cofem.mri.result import Reconstruction
-
-MEDIAN_OF_POWER = np.log(2)  # the median of |ε|² for complex ε with E|ε|² = 1
 
 
 def inverse_transform(
@@ -40,6 +39,7 @@ def inverse_transform(
         converged=True,
         model="none",
         _sampler=sampler,
+        message="k-space is fully sampled: the inverse transform",
     )
 
 
@@ -57,11 +57,4 @@ def estimated_noise(data: KSpace, real: bool) -> np.ndarray:
         pairs = both.sum(axis=axes)
         if pairs.min() >= 100:
             return np.asarray(np.sqrt((difference * both).sum(axis=axes) / pairs / 2))
-    grids = [np.fft.fftfreq(side).reshape([-1 if i == j else 1 for j in range(len(data.shape))])
-             for i, side in enumerate(data.shape)]  # fmt: skip
-    distance = np.sqrt(np.sum(np.stack(np.broadcast_arrays(*grids)) ** 2, axis=0))
-    out = []
-    for y, mask in zip(data.kspace, data.mask, strict=True):
-        far = mask & (distance >= np.quantile(distance[mask], 0.9))
-        out.append(np.sqrt(np.median(np.abs(y[..., far]) ** 2) / MEDIAN_OF_POWER))
-    return np.array(out)
+    return noise_ceiling(data)

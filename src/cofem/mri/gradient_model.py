@@ -23,10 +23,10 @@ from cofem import backend
 from cofem.fitting import fit
 from cofem.inference.convergence import ConvergenceWarning
 from cofem.inference.methods import CoFEM
-from cofem.mri.checks import KSpace
 from cofem.mri.encoding import mirrored
 from cofem.mri.fully_sampled import estimated_noise
 from cofem.mri.image_options import HISTORY, Progress
+from cofem.mri.measured import KSpace
 from cofem.mri.result import Reconstruction
 from cofem.operators import Fourier
 
@@ -91,18 +91,21 @@ def reconstruct_by_gradients(
 
     deviations = sampler(n_samples, seed)
     mean_variance = np.mean([1 / backend.to_numpy(post.precision) for post in posteriors], axis=0)
+    converged = all(
+        way.settled if average else post.converged
+        for way, post in zip(ways, posteriors, strict=True)
+    )
+    ended = "settled" if converged else "had not settled; raise max_iter"
     return Reconstruction(
         image=data.handed_back(data.restored(image)),
         std=data.handed_back(np.sqrt(np.mean(np.abs(deviations) ** 2, axis=0))),
         precision=data.handed_back(data.restored(1 / mean_variance)),
         noise_std=noise,
         history=history,
-        converged=all(
-            way.settled if average else post.converged
-            for way, post in zip(ways, posteriors, strict=True)
-        ),
+        converged=converged,
         model="gradient",
         _sampler=sampler,
+        message=f"after {len(history['iteration'])} iterations the gradients {ended}",
     )
 
 

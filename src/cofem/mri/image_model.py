@@ -23,7 +23,6 @@ from cofem.mri.encoding import Encoding
 from cofem.mri.image_options import HISTORY, ImageOptions, Progress
 from cofem.mri.image_precision import ImagePrecision
 from cofem.mri.phase import (
-    ENOUGH_SAMPLES,
     FREE_ITERATIONS,
     HELD_ITERATIONS,
     held_small,
@@ -31,8 +30,10 @@ from cofem.mri.phase import (
     turned_back,
 )
 from cofem.mri.phase_field import Cosines, PhaseBlock, PhaseField
+from cofem.mri.settling import Window, is_steady, relative_change
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
+LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is learned
 
 
 @dataclass
@@ -61,6 +62,10 @@ class ImageModel:
     seed : int
     centered : bool
         The middle of the images is at index 0.
+    smooth : boolean array (L,), optional
+        Which contrasts have a smooth phase that is to be found; None: none.
+    first : array (I, P), optional
+        Where the images start; None: at ``projected``.
     """
 
     def __init__(
@@ -71,6 +76,8 @@ class ImageModel:
         options: ImageOptions,
         seed: int,
         centered: bool = True,
+        smooth: np.ndarray | None = None,
+        first: Array | None = None,
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
@@ -80,28 +87,32 @@ class ImageModel:
         )
         self._projected, self._power = projected, power
         self._image = xp.astype(projected, xp.float32)
+        self._first = self._image if first is None else xp.astype(first, xp.float32)
         samples = np.maximum(np.asarray(encoding.samples, dtype=float), 1.0)
         self._samples = backend.from_numpy(samples, projected)
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self._field: PhaseField | None = None
-        if encoding.n_parts == 2 and samples.max() < ENOUGH_SAMPLES * self.edges.size:
+        self._smooth = np.zeros(len(samples), bool) if smooth is None else smooth
+        if self._smooth.any():
             waves = Cosines(encoding.shape, centered)
-            self._field = PhaseField(waves, projected.shape[0] // 2, self._image)
+            self._field = PhaseField(waves, self._smooth, self._image)
 
     def learn(
         self,
         noise_std: Array | None,
         callback: Callable[[Progress], None] | None = None,
+        most_noise: Array | None = None,
     ) -> Learned:
         """Run EM; ``noise_std`` (L,) is kept where it is given, in scaled units.
 
+        ``most_noise`` (L,) is what the noise may be at most where it is learned.
         The noise starts high and falls, by EM where it is learned and by halves where it
         is given: the first systems, whose prior is poor, are then easy to solve.
         """
         began, options = time.perf_counter(), self.options
-        state = self._first_state(noise_std)
-        field = self._field
+        xp, state = backend.namespace(self._image), self._first_state(noise_std)
+        field, window = self._field, Window()
         free = 0 if field is None else FREE_ITERATIONS
         for iteration in range(options.max_iter):
             if field is not None and iteration == free:
@@ -112,17 +123,17 @@ class ImageModel:
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
-            change = _relative_change(images[0, ...], state.mean)
+            change = relative_change(images[0, ...], state.mean)
             state.mean = images[0, ...]
             next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
+            if noise_std is None and most_noise is not None:
+                next_noise = xp.minimum(next_noise, xp.maximum(most_noise, noise / 2))
+                next_noise = xp.maximum(next_noise, 0 * noise + options.least_noise)
             self._record(state, iteration, change, noise, steps, time.perf_counter() - began)
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
-            state.converged = (
-                iteration >= free
-                and _is_steady(noise, next_noise)
-                and _has_settled(state.history["change"][free:], options.tol)
-            )
+            steady = iteration >= free and is_steady(noise, next_noise)
+            state.converged = window.settled(state.mean, change, options.tol) and steady
             if state.converged or iteration + 1 == options.max_iter:
                 break
             draws = matrix.images(rows)[1:, ...]
@@ -132,11 +143,6 @@ class ImageModel:
             held = free <= iteration < free + HELD_ITERATIONS
             state.prior = self._learned(state.mean, draws, self._floor(next_noise), held)
         return state
-
-    @property
-    def neighbours(self) -> float:
-        """How many pixels a pixel's covariance is learned from."""
-        return self._learner.neighbours
 
     def precision(
         self,
@@ -151,13 +157,13 @@ class ImageModel:
 
     def draws(
         self, matrix: ImagePrecision, number: int, seed: int, block: int, rtol: float
-    ) -> tuple[Array, Array]:
-        """Draw images minus their mean; return them and what was solved, (S, I·P) both."""
+    ) -> Array:
+        """Draw images minus their mean, as rows (S, …)."""
         random = Random(seed, REPORTING, block)
         pushes = matrix.pushes(random, number, self._image)
         found = matrix.solve(pushes, None, rtol, self.options.max_cg_steps)
         self.products += 2 * found.rows * len(self._samples)
-        return found.x, pushes
+        return found.x
 
     # -- the parts of an iteration -------------------------------------------------------
 
@@ -167,7 +173,10 @@ class ImageModel:
         The first iterations are there for the phase: the fully sampled centre does not know
         it well enough, and what was learned of the edges with a wrong one is in the way.
         """
-        self._turn(smoothed_phase(state.mean, self.encoding.shape), state)
+        turn = smoothed_phase(state.mean, self.encoding.shape)
+        chosen = backend.from_numpy(self._smooth, turn)[:, None]
+        xp = backend.namespace(turn)
+        self._turn(xp.where(chosen, turn, xp.ones_like(turn)), state)
         again = self._first_state(noise_std)
         again.history = state.history
         return again
@@ -183,11 +192,13 @@ class ImageModel:
         self.encoding = self.encoding.turned(turn)
         self._projected = turned_back(self._projected[None, ...], turn)[0, ...]
         self._image = turned_back(self._image[None, ...], turn)[0, ...]
+        self._first = turned_back(self._first[None, ...], turn)[0, ...]
         state.mean = turned_back(state.mean[None, ...], turn)[0, ...]
 
     def _learned(self, mean: Array, draws: Array, floor: Array, held: bool) -> EdgePrior:
         if held and self._field is not None:
-            mean, draws = held_small(mean[None, ...])[0, ...], held_small(draws)
+            mean = held_small(mean[None, ...], self._smooth)[0, ...]
+            draws = held_small(draws, self._smooth)
         return self._learner.learn(mean, draws, floor)
 
     def _floor(self, noise_std: Array) -> Array:
@@ -201,14 +212,16 @@ class ImageModel:
         )
         if noise_std is not None:
             noise = xp.maximum(noise, noise_std)
-        g = self.edges.gradient(self._image[None, ...])
+        g = self.edges.gradient(self._first[None, ...])
         level = xp.mean(backend.abs_squared(g), axis=(0, 1))
         level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
+        # An image without any gradient must not have a prior of no width.
+        level = xp.maximum(level, 0 * level + LEAST_GRADIENT**2)
         none = self._image[None, ...][:0, ...]
         if self._field is not None:
-            level = held_small(level[None, :, None] ** 0.5)[0, :, 0] ** 2
-        prior = self._learned(self._image, none, level, held=True)
-        return Learned(self._image, prior, noise, {name: [] for name in HISTORY})
+            level = held_small(level[None, :, None] ** 0.5, self._smooth)[0, :, 0] ** 2
+        prior = self._learned(self._first, none, level, held=True)
+        return Learned(self._first, prior, noise, {name: [] for name in HISTORY})
 
     def _estep(
         self, matrix: ImagePrecision, mean: Array, iteration: int
@@ -269,25 +282,3 @@ class ImageModel:
         values = (iteration + 1, change, noise, steps, self.products, seconds)
         for name, value in zip(HISTORY, values, strict=True):
             state.history[name].append(value)
-
-
-def _relative_change(new: Array, old: Array) -> float:
-    xp = backend.namespace(new)
-    size = float(xp.sum(backend.abs_squared(new)))
-    return (float(xp.sum(backend.abs_squared(new - old))) / size) ** 0.5 if size > 0 else 0.0
-
-
-def _has_settled(changes: list[float], tol: float) -> bool:
-    """Whether the mean stands still, or moves only because each draw is another one.
-
-    With noise the changes fall to a level that the draws decide and stay there; five
-    iterations that bring no more than a tenth are a sign of it.
-    """
-    if changes[-1] <= tol:
-        return True
-    return tol > 0 and len(changes) > 10 and min(changes[-2:]) > 0.9 * min(changes[-7:-2])
-
-
-def _is_steady(old: Array, new: Array) -> bool:
-    xp = backend.namespace(new)
-    return bool(xp.all(xp.abs(new - old) <= 0.1 * old))

@@ -31,6 +31,12 @@ class ImageOptions:
         The least standard deviation of a gradient, beside the noise's.
     first_noise, least_noise : float
         Where the noise starts, and the least that is learned, beside the images' level.
+    least_given : float
+        What a noise that was given is raised to, beside the images' level: below it the
+        systems cannot be solved in single precision.
+    folds : int
+        Fits without some of the samples, which decide how wide the intervals are. 0: none,
+        and the intervals are those of the Gaussian posterior alone.
     max_cg_steps : int
         The most CG steps of a solve.
     ties : str
@@ -42,8 +48,8 @@ class ImageOptions:
     0.01
     """
 
-    max_iter: int = 60
-    tol: float = 1e-3
+    max_iter: int = 100
+    tol: float = 5e-4
     coupling: float = 0.7
     shrinkage: float = 0.1
     n_draws: int = 1
@@ -52,6 +58,8 @@ class ImageOptions:
     floor: float = 0.15
     first_noise: float = 0.08
     least_noise: float = 1.5e-3
+    least_given: float = 5e-4
+    folds: int = 2
     max_cg_steps: int = 500
     ties: str = "tensor"
 

@@ -11,31 +11,29 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.checks import KSpace
 from cofem.operators import Smoothing
 
-# With so many samples for each pixel (of several coils) the data know the phase themselves,
-# also where it is not smooth, as between fat and water.
-ENOUGH_SAMPLES = 0.5
 FREE_ITERATIONS = 6  # before the phase is taken from the images
 HELD_ITERATIONS = 3  # after that, for which the imaginary parts are held small
 HELD = 0.03  # beside what they are
 PHASE_WIDTH = 3.5  # pixels over which that phase is smoothed
 
 
-def smooth_phase(data: KSpace) -> np.ndarray:
+def centre_phase(
+    kspace: np.ndarray, mask: np.ndarray, sensitivities: np.ndarray | None
+) -> np.ndarray:
     """Return exp(iφ) of every contrast from the centre of its k-space, (L, *shape).
 
     A first guess, from the frequencies that alias with nothing;
-    :mod:`cofem.mri.phase_field` improves on it.
+    :mod:`cofem.mri.phase_field` improves on it. Arrays in FFT order.
     """
-    axes = tuple(range(-len(data.shape), 0))
-    windows = np.stack([_window(mask) for mask in data.mask])
-    if data.sensitivities is None:
-        image = np.fft.ifftn(data.kspace * windows, axes=axes, norm="ortho")
+    axes = tuple(range(1 - mask.ndim, 0))
+    windows = np.stack([_window(part) for part in mask])
+    if sensitivities is None:
+        image = np.fft.ifftn(kspace * windows, axes=axes, norm="ortho")
     else:
-        images = np.fft.ifftn(data.kspace * windows[:, None], axes=axes, norm="ortho")
-        image = np.sum(data.sensitivities.conj() * images, axis=1)
+        images = np.fft.ifftn(kspace * windows[:, None], axes=axes, norm="ortho")
+        image = np.sum(sensitivities.conj() * images, axis=1)
     size = np.abs(image)
     return np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)
 
@@ -80,14 +78,16 @@ def smoothed_phase(parts: Array, shape: tuple[int, ...]) -> Array:
     return unit_phase(Smoothing(shape, PHASE_WIDTH).forward(parts))
 
 
-def held_small(x: Array) -> Array:
-    """Return stacked images (S, 2L, P) with small imaginary parts.
+def held_small(x: Array, smooth: np.ndarray) -> Array:
+    """Return stacked images (S, 2L, P) with small imaginary parts where ``smooth``, (L,).
 
     A prior that is learned from them expects so, and a phase that is still wrong is then
     put down to the phase, not to the images.
     """
-    half = x.shape[1] // 2
-    return backend.namespace(x).concat([x[:, :half, :], HELD * x[:, half:, :]], axis=1)
+    xp, half = backend.namespace(x), x.shape[1] // 2
+    factor = backend.from_numpy(np.where(smooth, HELD, 1.0)[:, None], x)
+    imaginary = xp.astype(factor, x.dtype) * x[:, half:, :]
+    return xp.concat([x[:, :half, :], imaginary], axis=1)
 
 
 def turned_back(x: Array, turn: Array) -> Array:

@@ -21,7 +21,7 @@ MOST_COSINES = 24  # along an axis: waves down to a twelfth of the picture
 # The prior variance of a cosine that has f waves across: (1 + (f/BEND)²)^-STEEPNESS. Two
 # derivatives of the field are then finite.
 BEND, STEEPNESS = 2.0, 3.0
-FIRST_SIZE = 0.2  # radians
+FIRST_SIZE, NO_SIZE = 0.2, 1e-6  # radians
 
 
 class Cosines:
@@ -151,18 +151,21 @@ class PhaseField:
     Parameters
     ----------
     waves : Cosines
-    n_contrasts : int
+    smooth : boolean array (L,)
+        Which contrasts have such a phase; that of the others stays as it is.
     like : array
         Library, device and real dtype.
     """
 
-    def __init__(self, waves: Cosines, n_contrasts: int, like: Array) -> None:
+    def __init__(self, waves: Cosines, smooth: np.ndarray, like: Array) -> None:
         xp = backend.namespace(like)
         self._waves = waves
         self._shape = xp.astype(backend.from_numpy(waves.variances**0.5, like), like.dtype)
         ones = xp.ones_like(like[:1, :1]) * xp.ones_like(self._shape)[None, :]
-        self._coefficients = xp.concat([0 * ones] * n_contrasts)
-        self._size = FIRST_SIZE * xp.concat([ones[:, :1]] * n_contrasts)
+        self._coefficients = xp.concat([0 * ones] * len(smooth))
+        sizes = np.where(smooth, FIRST_SIZE, NO_SIZE)[:, None]
+        self._size = xp.astype(backend.from_numpy(sizes, like), like.dtype)
+        self._chosen = backend.from_numpy(smooth[:, None], like)
 
     def block(self, parts: Array) -> PhaseBlock:
         """Return δ as an unknown behind stacked complex images (2L, P)."""
@@ -180,5 +183,6 @@ class PhaseField:
         own = xp.reshape(c, (c.shape[0], *block.sizes.shape))
         self._coefficients = self._coefficients + own[0, ...] * block.sizes
         second = (self._coefficients / block.sizes) ** 2 + xp.mean(own[1:, ...] ** 2, axis=0)
-        self._size = self._size * xp.mean(second, axis=1)[:, None] ** 0.5
+        learned = self._size * xp.mean(second, axis=1)[:, None] ** 0.5
+        self._size = xp.where(self._chosen, learned, self._size)
         return xp.exp(1j * xp.astype(block.angle(c[:1, :])[0, ...], xp.float64))

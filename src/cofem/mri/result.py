@@ -1,12 +1,18 @@
-"""What a reconstruction gives back."""
+"""What a reconstruction gives back, and how it is kept in a file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+from cofem import backend
+from cofem.files import atomic_write, read_archive
+
+FORMAT = "cofem reconstruction 1"
 
 Sampler = Callable[[int, int], np.ndarray]
 """From a number and a seed to draws of the images minus their mean, in the user's units."""
@@ -30,6 +36,11 @@ class Reconstruction:
     history : dict of lists
         iteration, change, noise_std, cg_steps, products, seconds.
     converged : bool
+    message : str
+        How it ended, and what to do where it did not end well.
+    phase : tuple of str
+        What was assumed of the phase of every contrast, "smooth" or "none"; empty for
+        real images.
     model : str
         "image", "gradient", or "none" where k-space was fully sampled.
 
@@ -50,12 +61,66 @@ class Reconstruction:
     converged: bool
     model: str
     _sampler: Sampler = field(repr=False)
+    message: str = ""
+    phase: tuple[str, ...] = ()
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Draw ``n`` images from the posterior, (n, L, H, W)."""
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}")
         return self.image + self._sampler(int(n), int(seed))
+
+    def save(self, path: Any) -> None:
+        """Write everything but the means to draw further samples to an .npz.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from cofem import mri
+        >>> found = mri.reconstruct(mri.to_kspace(mri.phantom((16, 16))), real=True)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder) / "head.npz"
+        ...     found.save(file)
+        ...     again = mri.Reconstruction.load(file)
+        >>> bool(np.array_equal(again.image, found.image)), again.message == found.message
+        (True, True)
+        """
+        arrays = {name: backend.to_numpy(getattr(self, name)) for name in _ARRAYS}
+        for name, values in self.history.items():
+            arrays[f"history_{name}"] = np.asarray(values, dtype=np.float64)
+        about = {"format": FORMAT, "model": self.model, "converged": self.converged,
+                 "message": self.message, "phase": list(self.phase)}  # fmt: skip
+        arrays["about"] = np.asarray(json.dumps(about))
+        with atomic_write(path) as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Any) -> Reconstruction:
+        """Read what :meth:`save` wrote; ``sample`` needs the data and is not there."""
+        arrays = read_archive(path, "path")
+        try:
+            about = json.loads(str(arrays["about"]))
+            if about["format"] != FORMAT:
+                raise ValueError(f"the format is {about['format']!r}")
+            history = {
+                name.removeprefix("history_"): list(values)
+                for name, values in arrays.items()
+                if name.startswith("history_")
+            }
+            return cls(
+                image=arrays["image"],
+                std=arrays["std"],
+                precision=arrays["precision"],
+                noise_std=arrays["noise_std"],
+                history=history,
+                converged=bool(about["converged"]),
+                model=str(about["model"]),
+                _sampler=_no_sampler,
+                message=str(about["message"]),
+                phase=tuple(about["phase"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"path: {path} is no saved reconstruction ({error})") from None
 
     def __repr__(self) -> str:
         shape = " × ".join(str(side) for side in self.image.shape)
@@ -64,3 +129,10 @@ class Reconstruction:
             f"Reconstruction({shape}, model={self.model!r}, noise_std=[{noise}], "
             f"iterations={len(self.history['iteration'])}, converged={self.converged})"
         )
+
+
+_ARRAYS = ("image", "std", "precision", "noise_std")
+
+
+def _no_sampler(number: int, seed: int) -> np.ndarray:
+    raise ValueError("a reconstruction from a file has no samples: draw them before saving it")

@@ -11,6 +11,7 @@ from cofem.operators.dense import Dense
 from cofem.operators.differences import FiniteDifference
 from cofem.operators.elementary import Diagonal, Identity
 from cofem.operators.fourier import Fourier
+from cofem.operators.nufft import NUFFT
 from cofem.operators.row_split import RowSplit
 from cofem.operators.smoothing import Smoothing
 from cofem.operators.sparse import Sparse
@@ -20,6 +21,7 @@ from cofem.operators.wavelet import Wavelet
 
 __all__ = [
     "DCT",
+    "NUFFT",
     "Autoregressive",
     "Convolution",
     "Dense",

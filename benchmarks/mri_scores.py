@@ -1,0 +1,88 @@
+"""How good a reconstruction and its error bars are, by region."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy import ndimage
+
+from cofem import mri
+from mri_data import FAINT, Truth
+
+REAL_95, COMPLEX_95 = 1.959964, math.sqrt(-math.log(0.05))
+
+
+def regions(truth: Truth) -> dict[str, np.ndarray]:
+    """Return object, its edges and interior, and the background, boolean (*shape).
+
+    The object is what any contrast shows above a twentieth of its brightest; edges are the
+    fifth of it where the gradient is largest, and what touches them.
+    """
+    size = np.abs(truth.images)
+    bright = size > 0.05 * size.max(axis=tuple(range(1, size.ndim)), keepdims=True)
+    inside = ndimage.binary_closing(bright.any(axis=0), iterations=2)
+    slope = np.sqrt(sum(ndimage.gaussian_gradient_magnitude(x, 0.7) ** 2 for x in size))
+    edges = inside & (slope >= np.quantile(slope[inside], 0.8))
+    return {
+        "object": inside,
+        "edges": edges,
+        "interior": inside & ~edges,
+        "background": ~ndimage.binary_dilation(inside, iterations=2),
+    }
+
+
+def ssim(image: np.ndarray, truth: np.ndarray) -> float:
+    """Return the structural similarity of magnitudes, the mean over contrasts."""
+    from skimage.metrics import structural_similarity
+
+    pairs = zip(np.abs(image), np.abs(truth), strict=True)
+    return float(np.mean([structural_similarity(a, b, data_range=b.max()) for a, b in pairs]))
+
+
+def bar_scores(image: np.ndarray, std: np.ndarray, truth: Truth) -> dict[str, float]:
+    """Return coverage by region, error over std, and the correlation of std with |error|."""
+    error = np.abs(image - truth.images)
+    level = REAL_95 if truth.real else COMPLEX_95
+    covered = error <= level * std
+    places = regions(truth)
+    scores = {
+        name: float(covered[:, where].mean()) for name, where in places.items() if where.any()
+    }
+    inside = places["object"]
+    scores["err/std"] = float(
+        math.sqrt(np.mean(error[:, inside] ** 2) / np.mean(std[:, inside] ** 2))
+    )
+    scores["corr"] = float(
+        np.mean([np.corrcoef(s[inside], e[inside])[0, 1] for s, e in zip(std, error, strict=True)])
+    )
+    for name, where in truth.lesions.items():
+        scores[f"{name} cov"] = float(covered[where].mean())
+    return scores
+
+
+def kept_contrast(image: np.ndarray, truth: Truth) -> dict[str, float]:
+    """Return how much of the lesions' contrast is left: one is all of it.
+
+    Of drawn lesions the part of their shape in what was found beside the images without
+    them; of real ones their mean above a ring around them, beside the same of the truth.
+    """
+    scores = {}
+    for name, where in truth.lesions.items():
+        found, true = np.abs(image), np.abs(truth.images)
+        if truth.without is not None:
+            amplitude = FAINT[name][1]
+            kept = (found - np.abs(truth.without))[where].mean() / amplitude
+        else:
+            flat = where.any(axis=0)
+            ring = ndimage.binary_dilation(flat, iterations=4)
+            ring &= ~ndimage.binary_dilation(flat, iterations=1)
+            contrasts = [x[:, flat].mean(axis=1) - x[:, ring].mean(axis=1) for x in (found, true)]
+            kept = np.sum(contrasts[0] * contrasts[1]) / np.sum(contrasts[1] ** 2)
+        scores[f"{name} kept"] = float(kept)
+    return scores
+
+
+def error_percent(image: np.ndarray, truth: Truth) -> float:
+    """Return the NRMSE in %."""
+    return 100 * mri.nrmse(image, truth.images)

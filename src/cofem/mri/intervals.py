@@ -1,0 +1,84 @@
+"""Draws of the Gaussian posterior, widened by what held-out samples showed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cofem.mri.held_out import CENTRES, Evidence
+from cofem.mri.image_fit import ImageFit, Measured
+from cofem.operators import Smoothing
+
+DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
+MOVE_WIDTH = 2.0  # and the squared differences of fits, of which there are fewer
+STREAM = 1_000_003  # seeds of draws that nobody else asks for
+LEAST_SHARE = 1e-3  # of the mean variance, so that no pixel is thought to be known exactly
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How a draw of the Gaussian posterior is changed.
+
+    The posterior is too sure of long waves and not sure enough of short ones where whole bands
+    of k-space are missing: it takes the edges it has learned for granted. ``filters`` multiply
+    every frequency by what held-out samples showed. ``map`` multiplies every pixel: more where
+    the image moved when samples were left out.
+
+    Attributes
+    ----------
+    data : KSpace or TrajectoryData
+    filters : array (L, *shape)
+    map : array (L, P)
+    """
+
+    data: Measured
+    filters: np.ndarray | None
+    map: np.ndarray | float = 1.0
+
+    @classmethod
+    def learned(
+        cls, data: Measured, fit: ImageFit, evidence: Evidence, marks: np.ndarray
+    ) -> Spread:
+        """Return the spread that the evidence asks for; ``marks`` (L, P) add their variance."""
+        if not evidence.moved:
+            own = cls(data, None).std(fit.draws(8, STREAM)) ** 2
+            return cls(data, None, np.sqrt(1 + marks / np.where(own > 0, own, 1)))
+        radius = data.image_radius()
+        curves = evidence.curve()
+        logs = np.log(np.maximum(radius, CENTRES[0]))
+        filters = np.stack([np.exp(np.interp(logs, np.log(CENTRES), c)) for c in curves])
+        plain = cls(data, filters)
+        own = plain.std(fit.draws(8, STREAM)) ** 2
+        moved = np.mean([np.abs(x - fit.image) ** 2 for x in evidence.moved], axis=0)
+        moved = _averaged(moved, data, MOVE_WIDTH)
+        total = own.sum(axis=1, keepdims=True)
+        both = np.sqrt(own * moved)
+        size = both.sum(axis=1, keepdims=True)
+        both = both * (total / np.where(size > 0, size, 1))
+        both = np.where(size > 0, both, own) + LEAST_SHARE * own.mean(axis=1, keepdims=True)
+        factor = np.sqrt((both + marks) / np.where(own > 0, own, 1))
+        return cls(data, filters, np.where(own > 0, factor, 1.0))
+
+    def draws(self, plain: np.ndarray) -> np.ndarray:
+        """Return draws (S, L, P) of the Gaussian posterior as draws of the wider one."""
+        if self.filters is None:
+            return np.asarray(plain * self.map)
+        shape = (*plain.shape[:-1], *self.data.shape)
+        axes = tuple(range(-len(self.data.shape), 0))
+        k = np.fft.fftn(plain.reshape(shape), axes=axes) * (self.filters - 1)
+        more = np.fft.ifftn(k, axes=axes).reshape(plain.shape)
+        # What was measured is known up to its noise: only the rest is changed.
+        more = more - self.data.seen(more)
+        if not np.iscomplexobj(plain):
+            more = more.real
+        return np.asarray((plain + more) * self.map)
+
+    def std(self, plain: np.ndarray) -> np.ndarray:
+        """Return the standard deviation (L, P) from draws of the Gaussian posterior."""
+        squares = np.mean(np.abs(self.draws(plain)) ** 2, axis=0)
+        return np.asarray(np.sqrt(_averaged(squares, self.data, DRAW_WIDTH)))
+
+
+def _averaged(x: np.ndarray, data: Measured, width: float) -> np.ndarray:
+    return np.asarray(np.maximum(Smoothing(data.shape, width).forward(x), 0.0))

@@ -1,0 +1,157 @@
+"""Checked k-space on a grid: what was measured, and what would be measured of an image."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.mri.encoding import Encoding, make_encoding
+from cofem.mri.phase import centre_phase
+
+TILE = 3  # points of k-space that are left out together where no lines were measured
+
+
+@dataclass(frozen=True)
+class KSpace:
+    """Checked data in FFT order.
+
+    Attributes
+    ----------
+    kspace : array (L, *shape) or (L, C, *shape), complex128
+        Zero where nothing was measured.
+    mask : boolean array (L, *shape)
+    sensitivities : array (L, C, *shape), complex128, or None
+    centered : bool
+        Whether the caller's images and k-space have their centre at n // 2.
+    like : array
+        Of the caller's library, on the caller's device.
+    """
+
+    kspace: np.ndarray
+    mask: np.ndarray
+    sensitivities: np.ndarray | None
+    centered: bool
+    like: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The image axes."""
+        return self.mask.shape[1:]
+
+    @property
+    def fully_sampled(self) -> bool:
+        """Whether nothing is missing."""
+        return bool(self.mask.all())
+
+    def encoding(self, real: bool, phase: np.ndarray | None = None) -> Encoding:
+        """Return Φ, behind numbers of modulus one (L, *shape) where a phase is turned away."""
+        mask = backend.from_numpy(self.mask.astype(float), self.like)
+        coils, turn = (
+            None if x is None else backend.from_numpy(x, self.like)
+            for x in (self.sensitivities, phase)
+        )
+        return make_encoding(mask, coils, real, turn)
+
+    def first_phase(self, smooth: np.ndarray) -> np.ndarray:
+        """Return exp(iφ) from the centre of k-space, 1 for contrasts that are not ``smooth``."""
+        found = centre_phase(self.kspace, self.mask, self.sensitivities)
+        found[~smooth] = 1
+        return found
+
+    def without(self, left_out: np.ndarray) -> KSpace:
+        """Return the data without the samples of a boolean array (L, *shape)."""
+        mask = self.mask & ~left_out
+        kept = mask if self.sensitivities is None else mask[:, None]
+        return replace(self, kspace=self.kspace * kept, mask=mask)
+
+    def predicted(self, images: np.ndarray) -> np.ndarray:
+        """Return the whole k-space of images (S, L, P), in the shape of the data."""
+        x = images.reshape(*images.shape[:-1], *self.shape)
+        if self.sensitivities is not None:
+            x = x[:, :, None] * self.sensitivities
+        return np.asarray(np.fft.fftn(x, axes=self._axes, norm="ortho"))
+
+    def radius(self) -> np.ndarray:
+        """Return the distance from the centre of k-space, (L, *shape); 1 ends an axis."""
+        grids = np.meshgrid(*[2 * np.fft.fftfreq(side) for side in self.shape], indexing="ij")
+        distance = np.sqrt(np.sum(np.stack(grids) ** 2, axis=0))
+        return np.broadcast_to(distance, self.mask.shape)
+
+    def image_radius(self) -> np.ndarray:
+        """Return the same for the transform of an image, (*shape)."""
+        return np.asarray(self.radius()[0])
+
+    def seen(self, images: np.ndarray) -> np.ndarray:
+        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
+        return np.asarray(self._back(self.predicted(images)).reshape(images.shape))
+
+    def residual(self, image: np.ndarray) -> np.ndarray:
+        """Return Φᴴ(y − Φx) of images (L, P)."""
+        rest = self.kspace[None] - self.predicted(image[None])
+        return np.asarray(self._back(rest)[0].reshape(image.shape))
+
+    def _back(self, kspace: np.ndarray) -> np.ndarray:
+        """Return Φᴴ of what is at the samples, (S, L, *shape)."""
+        if self.sensitivities is None:
+            return np.asarray(np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho"))
+        images = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
+        return np.asarray(np.sum(self.sensitivities.conj() * images, axis=2))
+
+    def groups(self) -> np.ndarray:
+        """Return numbers of what is left out together, (L, *shape); −1: never.
+
+        Lines along the axes on which the mask is constant; elsewhere tiles of k-space, for
+        the object's size makes neighbouring points alike. Not the fully sampled middle.
+        """
+        return np.stack([self._groups(mask) for mask in self.mask])
+
+    def restored(self, image: np.ndarray) -> np.ndarray:
+        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
+        image = image.reshape(*image.shape[:-1], *self.shape)
+        return np.fft.fftshift(image, self._axes) if self.centered else image
+
+    def handed_back(self, x: np.ndarray) -> Array:
+        """Return ``x`` in the caller's library, on the caller's device."""
+        return backend.from_numpy(np.ascontiguousarray(x), self.like)
+
+    @property
+    def _axes(self) -> tuple[int, ...]:
+        return tuple(range(-len(self.shape), 0))
+
+    def _groups(self, mask: np.ndarray) -> np.ndarray:
+        varies = [bool(np.any(mask != np.roll(mask, 1, axis))) for axis in range(mask.ndim)]
+        first = tuple(slice(None) if v else slice(0, 1) for v in varies)
+        small = np.fft.fftshift(mask[first])
+        tile = 1 if sum(varies) < 2 else TILE
+        places = [np.arange(n) // tile for n in small.shape]
+        counts = [int(p[-1]) + 1 for p in places]
+        grids = np.meshgrid(*places, indexing="ij")
+        label = np.ravel_multi_index(tuple(grids), tuple(counts))
+        allowed = small & ~central_block(small)
+        found = np.full(small.shape, -1)
+        _, found[allowed] = np.unique(label[allowed], return_inverse=True)
+        return np.broadcast_to(np.fft.ifftshift(found), mask.shape)
+
+
+def central_block(mask: np.ndarray) -> np.ndarray:
+    """Return the largest fully sampled box around the centre of a centred mask.
+
+    Examples
+    --------
+    >>> central_block(np.array([1, 0, 1, 1, 1, 0], dtype=bool)).astype(int)
+    array([0, 0, 1, 1, 1, 0])
+    """
+    best, half = np.zeros(mask.shape, dtype=bool), 0
+    while 2 * half - 1 <= max(mask.shape):
+        box = tuple(slice(max(n // 2 - half, 0), min(n // 2 + half + 1, n)) for n in mask.shape)
+        if not mask[box].all():
+            break
+        best = np.zeros(mask.shape, dtype=bool)
+        best[box] = True
+        half += 1
+    return best
+
+

@@ -1,0 +1,130 @@
+"""ISMRMRD (MRD) files: acquisitions to k-space, images back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofem.mri.coils import noise_covariance
+from cofem.mri.transform import to_image, to_kspace
+
+
+def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
+    """Return what :class:`cofem.mri.scan.Scan` is made of.
+
+    Noise acquisitions give the covariance of the coils. Readouts are put where their encoding
+    steps say, and readout oversampling is cut away in the image. Acquisitions with a
+    trajectory are kept along it.
+    """
+    ismrmrd = ismrmrd_or_refuse()
+    try:
+        dataset = ismrmrd.Dataset(str(file), "dataset", create_if_needed=False, mode="r")
+    except TypeError:  # before ismrmrd 1.14
+        dataset = ismrmrd.Dataset(str(file), "dataset", create_if_needed=False)
+    try:
+        header = ismrmrd.xsd.CreateFromDocument(dataset.read_xml_header())
+        lines = [dataset.read_acquisition(i) for i in range(dataset.number_of_acquisitions())]
+    except Exception as error:
+        raise ValueError(f"path: {file} is no ISMRMRD file ({error})") from None
+    finally:
+        dataset.close()
+    noise = [a for a in lines if a.is_flag_set(ismrmrd.ACQ_IS_NOISE_MEASUREMENT)]
+    skipped = (ismrmrd.ACQ_IS_NOISE_MEASUREMENT, ismrmrd.ACQ_IS_NAVIGATION_DATA,
+               ismrmrd.ACQ_IS_PHASECORR_DATA)  # fmt: skip
+    kept = [a for a in lines if not any(a.is_flag_set(flag) for flag in skipped)]
+    slices = sorted({a.idx.slice for a in kept})
+    if not slices:
+        raise ValueError(f"path: {file} has no imaging acquisitions")
+    chosen = slices[len(slices) // 2] if index is None else index
+    kept = [a for a in kept if a.idx.slice == chosen]
+    if not kept:
+        raise ValueError(f"index: {file} has no slice {chosen}; it has {slices}")
+    notes = [f"slice {chosen} of {len(slices)}", f"{len(kept)} readouts"]
+    found: dict[str, Any] = {"affine": _affine(header, kept[0])}
+    if noise:
+        found["coil_covariance"] = noise_covariance(np.concatenate([a.data for a in noise], axis=1))
+        notes.append(f"{len(noise)} noise readouts")
+    encoding = header.encoding[0]
+    if kept[0].traj is not None and kept[0].traj.size:
+        found |= _along_trajectory(kept, encoding)
+    else:
+        found |= _on_grid(kept, encoding)
+    return found | {"notes": tuple(notes)}
+
+
+def _on_grid(lines: list[Any], encoding: Any) -> dict[str, Any]:
+    size, recon = encoding.encodedSpace.matrixSize, encoding.reconSpace.matrixSize
+    echoes = sorted({a.idx.contrast for a in lines})
+    coils = lines[0].data.shape[0]
+    y = np.zeros((len(echoes), coils, size.z, size.y, size.x), dtype=np.complex128)
+    counts = np.zeros((len(echoes), size.z, size.y), dtype=int)
+    for a in lines:
+        place = echoes.index(a.idx.contrast), a.idx.kspace_encode_step_2, a.idx.kspace_encode_step_1
+        first = size.x // 2 - a.center_sample  # a partial echo starts late
+        y[place[0], :, place[1], place[2], first : first + a.data.shape[1]] += a.data
+        counts[place] += 1
+    y /= np.maximum(counts, 1)[:, None, :, :, None]
+    mask = np.broadcast_to((counts > 0)[..., None], (len(echoes), size.z, size.y, size.x))
+    if recon.x < size.x:  # oversampling along the readout, which costs nothing to sample
+        image = to_image(y, n_axes=1)
+        start = size.x // 2 - recon.x // 2
+        y = to_kspace(image[..., start : start + recon.x], n_axes=1)
+        y *= (counts > 0)[:, None, ..., None]
+        mask = mask[..., : recon.x]
+    if size.z == 1:
+        y, mask = y[:, :, 0], mask[:, 0]
+    several = coils > 1
+    return {"kspace": y if several else y[:, 0], "coils": several, "mask": mask.copy()}
+
+
+def _along_trajectory(lines: list[Any], encoding: Any) -> dict[str, Any]:
+    size = encoding.reconSpace.matrixSize
+    axes = lines[0].traj.shape[1]
+    sides = (size.y, size.x) if axes == 2 else (size.z, size.y, size.x)
+    k = np.stack([a.traj for a in lines]).astype(float)[..., ::-1]  # x first in the file
+    if np.abs(k).max() <= 0.5 + 1e-6:  # cycles a pixel: the convention of most converters
+        k = k * np.asarray(sides)
+    y = np.stack([a.data for a in lines], axis=1)[None].astype(complex)
+    several = y.shape[1] > 1
+    return {"kspace": y if several else y[:, 0], "coils": several, "trajectory": k, "shape": sides}
+
+
+def _affine(header: Any, line: Any) -> np.ndarray:
+    """Return the affine (row, column, slice) to millimetres, in NIfTI's RAS axes."""
+    space = header.encoding[0].reconSpace
+    matrix, field = space.matrixSize, space.fieldOfView_mm
+    steps = [field.y / matrix.y, field.x / matrix.x, field.z / max(matrix.z, 1)]
+    directions = np.array([line.phase_dir, line.read_dir, line.slice_dir], dtype=float)
+    if np.abs(np.linalg.det(directions)) < 0.5:
+        directions = np.eye(3)
+    affine = np.eye(4)
+    affine[:3, :3] = directions.T * steps
+    middle = np.array([matrix.y // 2, matrix.x // 2, matrix.z // 2])
+    affine[:3, 3] = np.array(line.position, dtype=float) - affine[:3, :3] @ middle
+    return np.asarray(np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine)  # DICOM's LPS to RAS
+
+
+def write_mrd(path: Path, image: np.ndarray, std: np.ndarray) -> None:
+    """Write images (L, H, W) and their std as two series of an ISMRMRD file."""
+    ismrmrd = ismrmrd_or_refuse()
+    if path.exists():
+        path.unlink()
+    dataset = ismrmrd.Dataset(str(path), "dataset", create_if_needed=True)
+    for name, stack in (("image", image), ("std", std)):
+        kind = np.complex64 if np.iscomplexobj(stack) else np.float32
+        for contrast, picture in enumerate(stack):
+            one = ismrmrd.Image.from_array(picture.astype(kind), transpose=False)
+            one.contrast = contrast
+            dataset.append_image(name, one)
+    dataset.close()
+
+
+def ismrmrd_or_refuse() -> Any:
+    """Return the module, or say how to get it."""
+    try:
+        import ismrmrd
+    except ImportError:
+        raise ImportError("ISMRMRD files need ismrmrd: pip install 'cofem[mri]'") from None
+    return ismrmrd
