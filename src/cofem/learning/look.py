@@ -39,6 +39,8 @@ class Look:
         See :class:`~cofem.inference.moments.Moments`.
     log_move : float
         How far log β moves next.
+    weight_move : float
+        How far the log of the slabs' weight moved.
     """
 
     apart: float = math.inf
@@ -47,6 +49,7 @@ class Look:
     used: float = 0.0
     departs: float = 0.0
     log_move: float = math.inf
+    weight_move: float = 0.0
 
     def compare(
         self,

@@ -97,6 +97,11 @@ class MixturePrior:
         most = MOST_PER_DATUM * n_data / n_unknowns if n_data < n_unknowns else 1.0
         return cls(scales, weights, tie, half, most, weights, nonnegative)
 
+    @property
+    def slabs(self) -> float:
+        """The total weight of all but the spike; never quite zero."""
+        return max(1 - float(self.weights[0]), 1e-12)
+
     def in_use(self, visible: float) -> np.ndarray:
         """Return which components stand above the noise of a typical coordinate."""
         used = self.scales * visible >= FAINTEST

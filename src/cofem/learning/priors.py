@@ -34,7 +34,7 @@ STARTS = (10.0, 0.0, 100.0)
 # An end that explains more than this (power over noise) needs no other start.
 EXPLAINED = 30.0
 # Tasks whose noise precisions differ by less than this share one.
-UNLIKE = 3.0
+UNLIKE = 2.0
 # E-steps to find the noise by pruning, where the learned prior could not.
 PRUNED_ITERATIONS = 100
 
@@ -77,8 +77,15 @@ def own_noise(end: End) -> list[float] | None:
             n = model.tasks[member].operator.shape[0]
             unused = max(n - used - PENALTY * math.sqrt(n), (1 - LARGEST_SHARE) * n)
             power = float(squared_rows(family.y[row : row + 1, ...])[0])
-            found[member] = unused / max(float(left[row]), LEAST_RESIDUAL * power or 1.0)
-    return _alike_together(found) if max(found) > UNLIKE * min(found) else None
+            found[member] = math.nan  # a task of nothing but zeros does not say
+            if power > 0:
+                found[member] = unused / max(float(left[row]), LEAST_RESIDUAL * power)
+    said = [math.log(b) for b in found if not math.isnan(b)]
+    if not said:
+        return None
+    others = math.exp(math.fsum(said) / len(said))
+    found = [others if math.isnan(b) else b for b in found]
+    return found if max(found) > UNLIKE * min(found) else None
 
 
 def _alike_together(found: list[float]) -> list[float]:
@@ -155,12 +162,16 @@ def with_own_noise(
     own = own_noise(end)
     if own is None:
         return end
-    model = end.rule.model.with_noise(own)
-    esteps, rule = make(model), end.rule.with_noise_of_each(model)
-    found = iterate(
-        model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
-    )
-    return _ended(rule, found, esteps)
+    # First each by itself; then those that turned out alike together.
+    for proportions in (lambda found: found, _alike_together):
+        model = end.rule.model.with_noise(proportions(own))
+        esteps, rule = make(model), end.rule.with_noise_of_each(model)
+        found = iterate(
+            model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
+        )
+        end = _ended(rule, found, esteps)
+        own, spent = end.rule.noise_precisions, int(found.history["products"][-1])
+    return end
 
 
 def _enough(end: End, given: bool) -> bool:

@@ -41,7 +41,8 @@ DAMPING, LATE_DAMPING, LATE = 0.5, 0.25, 50
 # The least that log β moves in an iteration while it climbs to a given value.
 LEAST_CLIMB = 0.2
 # At rest: the means differ by tol times this (error bars, root mean square over the directions
-# that the data determine), log β moves by less, and both hold for so many iterations.
+# that the data determine), log β and the log of the slabs' weight move by less, and all this
+# holds for so many iterations.
 DISTANCE_PER_TOL, LOG_MOVE_PER_TOL, IN_A_ROW = 200.0, 100.0, 2
 # Nearly: so few are apart for so many iterations, and the rest is at rest. They swing for ever.
 FEW_APART, NEARLY_IN_A_ROW = 0.01, 15
@@ -142,7 +143,8 @@ class Propagation:
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
-            self.prior = self.prior.learned(self.shares, visible)
+            before, self.prior = self.prior.slabs, self.prior.learned(self.shares, visible)
+            look.weight_move = abs(math.log(self.prior.slabs / before))
             self.shares = self.prior.given(self.seen, self.ratios, visible)
         means = [m.sparse_mean for m in moments]
         look.compare(self.seen, self.shares, means, self.ratios, look.used * self.n_data)
@@ -277,7 +279,8 @@ class Propagation:
         return max(r * t for r, t in zip(self.ratios, typical, strict=True))
 
     def _verdict(self, look: Look) -> Verdict | None:
-        resting = abs(look.log_move) <= LOG_MOVE_PER_TOL * self._tol
+        moves = max(abs(look.log_move), look.weight_move)
+        resting = moves <= LOG_MOVE_PER_TOL * self._tol
         still = self.iteration > FIRST_LEARNED and resting
         near = look.distance <= DISTANCE_PER_TOL * self._tol
         self._quiet = self._quiet + 1 if still and near else 0
