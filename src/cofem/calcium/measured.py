@@ -85,8 +85,10 @@ def fit_measured(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # reported per cell
         post = fit(
-            phi, y, noise_precision=1.0, nonnegative=True, method=CoFEM(), max_iter=max_iter,
-            tol=tol, seed=seed,
+            phi, y, noise_precision=1.0, nonnegative=True, method=CoFEM(), prior="ard",
+            max_iter=max_iter, tol=0.0, seed=seed,
+            # Traces stop by the change of the whole mean, as those of known kernels do.
+            callback=lambda state: state.iteration > 1 and state.change <= tol,
         )  # fmt: skip
     return TraceFit(
         mean=post.gaussian_mean,

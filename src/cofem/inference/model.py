@@ -224,7 +224,7 @@ def initial_precision(model: Model) -> float:
 
 
 def relative_units(model: Model) -> Array:
-    """Return the squared length of every column beside the mean, (D,); one where it is zero.
+    """Return the squared length of every column beside their mean, (D,); one where it is zero.
 
     Precisions that start in proportion to these do not depend on the units of the columns. What
     shares a precision has one unit.
@@ -234,7 +234,8 @@ def relative_units(model: Model) -> Array:
     for task in model.tasks:
         norms = task.operator.column_norms_squared(task.y)
         total = total + xp.astype(norms, xp.float64)
-    mean = xp.mean(total)
+    seen = xp.sum(xp.astype(total > 0, xp.float64))
+    mean = xp.sum(total) / xp.where(seen > 0, seen, xp.ones_like(seen))
     units = xp.where(total > 0, total / xp.where(mean > 0, mean, xp.ones_like(mean)), 1 + 0 * total)
     return 1 / model.tie.average(1 / units)
 

@@ -143,8 +143,8 @@ class Propagation:
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
-            before, self.prior = self.prior.slabs, self.prior.learned(self.shares, visible)
-            look.weight_move = abs(math.log(self.prior.slabs / before))
+            weight, self.prior = self.prior.slabs, self.prior.learned(self.shares, visible)
+            look.weight_move = abs(math.log(self.prior.slabs / weight))
             self.shares = self.prior.given(self.seen, self.ratios, visible)
         means = [m.sparse_mean for m in moments]
         look.compare(self.seen, self.shares, means, self.ratios, look.used * self.n_data)

@@ -136,6 +136,7 @@ def _fit_direction(
             y,
             noise_precision=1 / level,
             method=method,
+            prior="ard",  # this model is the paper's
             real=real,
             max_iter=max_iter,
             tol=tol,

@@ -132,6 +132,7 @@ def run_contestant(name: str, problem: Problem, max_iter: int, seed: int) -> dic
             problem.y,
             noise_precision=problem.noise_precision,
             method=ALL[name].make(problem),
+            prior="ard",  # what the paper compares are ways to the same answer
             seed=seed,
             **steps,
         )

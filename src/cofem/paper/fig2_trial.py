@@ -112,7 +112,8 @@ def _fit(
         began = time.perf_counter()
         post = cofem.fit(
             phi, y, noise_precision=problem.noise_precision, seed=seed,
-            method=ALL[method].make(problem), max_iter=most, tol=0.0, callback=watch,
+            method=ALL[method].make(problem), prior="ard", max_iter=most, tol=0.0,
+            callback=watch,
         )  # fmt: skip
         float(post.mean[0])  # a GPU answers when it is done
         return time.perf_counter() - began, post

@@ -181,7 +181,8 @@ def _precisions(
         warnings.simplefilter("ignore", cofem.ConvergenceWarning)
         cofem.fit(
             problem.phi, problem.y, noise_precision=problem.noise_precision, seed=seed,
-            method=ALL[method].make(problem), max_iter=max(at) + 1, tol=0.0, callback=keep,
+            method=ALL[method].make(problem), prior="ard", max_iter=max(at) + 1, tol=0.0,
+            callback=keep,
         )  # fmt: skip
     return kept
 
