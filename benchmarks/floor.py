@@ -138,6 +138,7 @@ def _fit(
         problem.y,
         noise_precision=problem.noise_precision,
         method="cofem",
+        prior="ard",
         max_iter=iterations,
         tol=0.0,
         **options,

@@ -59,7 +59,7 @@ def _find(dictionary: Dictionary, D: int, seed: int, sigma: float) -> Found:
     note(f"noise: {dictionary.name}, σ = {sigma:g}, seed {seed}")
     problem = dictionary.problem(D, seed, noise_std=sigma)
     given = run_fit(problem, METHODS["cofem"])
-    found = run_fit(problem, METHODS["cofem"], noise_precision=None)
+    found = run_fit(problem, METHODS["cofem"], noise_precision=None, prior="auto")
     return Found(
         ratio=found.noise_precision / problem.noise_precision,
         error=found.nrmse,
@@ -97,7 +97,7 @@ def _others(D: int, n_seeds: int) -> Table:
         ratios = []
         for seed in range(n_seeds):
             phi, y, beta = make(seed)
-            post = cofem.fit(phi, y, method=METHODS["cofem"], max_iter=2, tol=0.0)
+            post = cofem.fit(phi, y, method=METHODS["cofem"])
             ratios.append(float(post.noise_precision) / beta)
         rows.append([name, n_seeds, median(ratios), min(ratios), max(ratios)])
     return Table("Other data", ["data", "seeds", "β̂/β median", "least", "largest"], rows)

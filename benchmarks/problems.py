@@ -75,8 +75,9 @@ class Fit:
 
 
 def run_fit(problem: Problem, method: Any, **options: Any) -> Fit:
-    """Fit with the true noise precision, unless told otherwise, and keep the numbers."""
+    """Fit sparse Bayesian learning with the true noise precision, unless told otherwise."""
     options.setdefault("noise_precision", problem.noise_precision)
+    options.setdefault("prior", "ard")
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cofem.ConvergenceWarning)
