@@ -18,7 +18,7 @@ z = np.zeros(n)
 z[rng.choice(n, size=30, replace=False)] = rng.uniform(0.5, 2.0, size=30)
 y = phi.forward(z) + sigma * rng.standard_normal(n)
 
-post = cofem.fit(phi, y, noise_precision=1 / sigma**2, nonnegative=True, max_iter=1000, tol=1e-3)
+post = cofem.fit(phi, y, noise_precision=1 / sigma**2, nonnegative=True, prior="ard", max_iter=1000)
 print(post)
 plot.traces(post)
 

@@ -115,7 +115,8 @@ figure, ax = plt.subplots(figsize=(8, 3))
 for equation, post in enumerate(posts):
     low, high = post.interval(0.95)
     at = np.arange(len(names)) + 0.2 * (equation - 1)
-    ax.errorbar(at, post.mean, [post.mean - low, high - post.mean], fmt="o", markersize=3,
+    bars = np.maximum([post.mean - low, high - post.mean], 0)  # a mean may lie beside the atom
+    ax.errorbar(at, post.mean, bars, fmt="o", markersize=3,
                 label=f"d{'xyz'[equation]}/dt")  # fmt: skip
 ax.set_xticks(range(len(names)), names, fontsize=7)
 ax.set(yscale="symlog", ylabel="coefficient, 95 %")
