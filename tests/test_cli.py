@@ -264,7 +264,7 @@ fit(small.phi, small.y, noise_precision=1e4, method="cofem", max_iter=500)
 few = cofem.CoFEM(n_probes=2, report_probes=2, max_cg_steps=12)
 def limited(*data, method, **options):
     assert method == "cofem"  # chosen because the matrix is mapped
-    return fit(*data, method=few, **options)
+    return fit(*data, method=few, prior="ard", **options)
 cofem.fit = limited
 held = int(next(l for l in open("/proc/self/status") if l.startswith("VmData")).split()[1]) << 10
 size = int(sys.argv.pop(1))

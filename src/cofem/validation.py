@@ -40,7 +40,7 @@ def tasks_from(
     whether they were given jointly.
     """
     operators, data, joint = _paired(phi, y)
-    noise = noise_from(noise_precision, noise_std, weights, [len(v) for v in data], joint)
+    noise = noise_from(noise_precision, noise_std, weights, [int(v.shape[0]) for v in data], joint)
     prepared = Preparation(flag("intercept", intercept), flag("real", real))
     home = [(f"y[{i}]" if joint else "y", a) for i, a in enumerate(data)]
     for i, op in enumerate(operators):

@@ -94,15 +94,20 @@ def lowest_ratio(
     apart = 1 - xp.abs(_unit_rows(chosen, like))
     beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
     where = np.unique(np.concatenate([chosen, beside]))
-    found = solve(
-        matrix, _unit_rows(where, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
-        max_steps=2000,
-    )  # fmt: skip
-    index = backend.from_numpy(where, alpha)
-    variance = xp.stack([backend.real(found.x[i, int(j)]) for i, j in enumerate(where)])
-    own, expected = alpha[index], field[index]
-    ratio = (1 / variance - own) / expected
-    return float(xp.min(ratio)), products + 2 * found.rows
+    ratios = []
+    for first in range(0, len(where), LOOKED_AT):  # as many as there are probes, for the memory
+        part = where[first : first + LOOKED_AT]
+        found = solve(
+            matrix, _unit_rows(part, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
+            max_steps=2000,
+        )  # fmt: skip
+        products += 2 * found.rows
+        for row, j in enumerate(part):
+            expected = float(field[int(j)])
+            if expected > 0:  # not a column of zeros
+                variance = float(backend.real(found.x[row, int(j)]))
+                ratios.append((1 / variance - float(alpha[int(j)])) / expected)
+    return min(ratios, default=1.0), products
 
 
 def _unit_rows(where: np.ndarray, like: Array) -> Array:

@@ -17,7 +17,9 @@ UNSEEN = 1e-10
 def site_weight(seen: Seen, variance: Array, ratio: float) -> Array:
     """Return the site's precision over the cavity's, 1/(c Var) − 1, of the mean over the tasks."""
     xp = backend.namespace(variance)
-    return 1 / (ratio * seen.precision * xp.mean(variance, axis=0)) - 1
+    share = ratio * seen.precision * xp.mean(variance, axis=0)
+    # Of a coordinate that nothing speaks for the variance may be zero by underflow.
+    return 1 / xp.clip(share, min=1 / (1 + STRONGEST)) - 1
 
 
 def matching_sites(seen: Seen, mean: Array, variance: Array, ratio: float) -> tuple[Array, Array]:
