@@ -43,7 +43,7 @@ class Centred(LinearOperator):
     >>> phi = Centred(Dense(np.array([[5.0, 1.0], [6.0, 1.0], [7.0, 1.0]])))
     >>> phi.shape
     (2, 2)
-    >>> phi.gram(np.array([1.0, 1.0])).round(12)
+    >>> phi.gram(np.array([1.0, 1.0])).round(12) + 0.0
     array([2., 0.])
     """
 
