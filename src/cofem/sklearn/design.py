@@ -237,6 +237,8 @@ def rotate(design: Design) -> Design | None:
     signs = np.sign(right[np.arange(kept), largest])
     outside = outside + np.clip(np.sum(y**2, axis=1) - np.sum(turned**2, axis=1), 0.0, None)
     phi = (signs * sizes[:kept])[:, None] * right
+    # A feature that does not vary stays a column of zeros: rounding has no unit of its own.
+    phi[:, design.inverse_scale == 0] = 0.0
     if kept == 0:  # no feature varies; an operator has at least one row
         phi, turned = np.zeros((1, d)), np.zeros((len(y), 1))
     else:
