@@ -62,6 +62,13 @@ def test_known_noise_is_used_as_given():
     assert np.all(np.abs(model.coef_ - found.coef_) < 0.3 * found.coef_std_)
 
 
+def test_known_noise_gives_the_same_weights_under_ard():
+    X, y, _ = problem(0, 30, 40)
+    found = SparseBayesRegressor(prior="ard").fit(X, y)
+    model = SparseBayesRegressor(prior="ard", noise_precision=found.noise_precision_).fit(X, y)
+    np.testing.assert_allclose(model.coef_, found.coef_, rtol=1e-9, atol=1e-12)
+
+
 # -- quality beside scikit-learn -------------------------------------------------------
 
 

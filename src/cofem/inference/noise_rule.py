@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.inference.model import Family
+from cofem.inference.model import Family, Model
 from cofem.inference.moments import Moments
 
 # The most that log β moves in an iteration; and where a fit uses more than this share of the
@@ -101,6 +101,16 @@ class LearnedNoise:
         """Go on from there."""
         self.ratio, iteration, self.log_move = (float(x) for x in kept[name])
         self.iteration = int(iteration)
+
+
+def shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
+    """Return the noise of every family; those whose E-steps have one precision share theirs."""
+    kinds = sorted({f.noise_precision for f in model.families})
+    shared = {
+        kind: LearnedNoise([f for f in model.families if f.noise_precision == kind], start_snr)
+        for kind in kinds
+    }
+    return [shared[f.noise_precision] for f in model.families]
 
 
 def squared_rows(x: Array) -> np.ndarray:

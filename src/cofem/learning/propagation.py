@@ -24,7 +24,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.inference.model import Model
 from cofem.inference.moments import Moments
-from cofem.inference.noise_rule import FIRST_LEARNED, LearnedNoise, squared_rows
+from cofem.inference.noise_rule import FIRST_LEARNED, LearnedNoise, shared_noises, squared_rows
 from cofem.inference.stopping import Verdict
 from cofem.learning.look import Look
 from cofem.learning.mixture import MixturePrior
@@ -71,7 +71,7 @@ class Propagation:
         like = model.like
         xp = backend.namespace(like)
         half = 1.0 if backend.is_complex(like) else 0.5
-        self.noises = _shared_noises(model, start_snr)
+        self.noises = shared_noises(model, start_snr)
         self.n_data = sum(noise.n_data for noise in set(self.noises))
         for noise in set(self.noises):
             noise.ratio = min(noise.ratio, 1.0) if given else noise.ratio
@@ -290,13 +290,3 @@ class Propagation:
         if self.impatient and self.iteration >= PATIENCE and look.used > HOPELESS:
             return Verdict.HOPELESS
         return Verdict.NEARLY_AT_REST if self._nearly >= NEARLY_IN_A_ROW else None
-
-
-def _shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
-    """Return the noise of every family; those whose E-steps have one precision share theirs."""
-    kinds = sorted({f.noise_precision for f in model.families})
-    shared = {
-        kind: LearnedNoise([f for f in model.families if f.noise_precision == kind], start_snr)
-        for kind in kinds
-    }
-    return [shared[f.noise_precision] for f in model.families]
