@@ -12,10 +12,10 @@ import numpy as np
 import scipy.signal
 
 import cofem
-from cofem.inference.banded_many import fit_traces
-from cofem.inference.filtered_mode import filtered_mode
-from cofem.inference.rectified import probability_of_zero
+from cofem.learning.banded_traces import fit_traces
+from cofem.learning.sites.rectified import probability_of_zero
 from cofem.operators import Autoregressive, Convolution
+from cofem.result.filtered_mode import filtered_mode
 from common import Claim, Result, Table, cores, note
 
 N = 14_400

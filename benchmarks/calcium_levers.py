@@ -18,7 +18,7 @@ from cofem.calcium.indicators import GENERIC_RISE, latency
 from cofem.calcium.kernel import kernel_from_times
 from cofem.calcium.recordings import Recording
 from cofem.calcium.traces import log_response, maximin_baseline, white_noise
-from cofem.inference.banded_many import fit_traces
+from cofem.learning.banded_traces import fit_traces
 from common import Table, note
 
 DECAYS = 0.7 * np.sqrt(2.0) ** np.arange(-4, 4)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from cofem import backend
-from cofem.linalg.kernels import ArrayKernels
 from cofem.operators import DCT
+from cofem.solvers.kernels import ArrayKernels
 from gpu_tables import CUDA, table
 
 Q = 21  # the mean and 20 probes

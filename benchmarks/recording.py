@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cofem.linalg import cg
 from cofem.operators import LinearOperator
+from cofem.solvers import cg
 
 
 @dataclass(frozen=True)

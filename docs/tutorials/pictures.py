@@ -10,8 +10,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
-from cofem import page, plot, simulate
+from cofem import plot, simulate
 from cofem.operators import Autoregressive
+from cofem.result import page
 
 problem = simulate.dct(D=1200, seed=0)
 post = cofem.fit(problem.phi, problem.y, noise_precision=problem.noise_precision)

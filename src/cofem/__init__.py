@@ -11,17 +11,15 @@ array([ 3, 50])
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cofem import calcium, mri, operators, plot, simulate, theory
-    from cofem.fitting import ConvergenceWarning, fit, posterior
-    from cofem.inference.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
+    from cofem.fitting.calls import ConvergenceWarning, fit, posterior
     from cofem.many import ManyPosteriors, fit_many
-    from cofem.posterior import Posterior
-    from cofem.storage import load
+    from cofem.model.methods import AMP, EM, VI, Banded, CoFEM, Sequential, Woodbury
+    from cofem.result.posterior import Posterior
+    from cofem.result.storage import load
 
 __all__ = [
     "AMP",
@@ -51,11 +49,11 @@ __version__: str
 # Where every name lives. It is imported when it is first asked for: SciPy, numba and
 # matplotlib take a second, and `cofem --help` or Ctrl-C should not have to wait for them.
 _HOMES = {
-    "cofem.fitting": ("ConvergenceWarning", "fit", "posterior"),
-    "cofem.inference.methods": ("AMP", "EM", "VI", "Banded", "CoFEM", "Sequential", "Woodbury"),
+    "cofem.fitting.calls": ("ConvergenceWarning", "fit", "posterior"),
+    "cofem.model.methods": ("AMP", "EM", "VI", "Banded", "CoFEM", "Sequential", "Woodbury"),
     "cofem.many": ("ManyPosteriors", "fit_many"),
     "cofem.posterior": ("Posterior",),
-    "cofem.storage": ("load",),
+    "cofem.result.storage": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 _MODULES = ("calcium", "many", "mri", "operators", "plot", "simulate", "sklearn", "theory")
@@ -88,19 +86,3 @@ def _version() -> str:
         return metadata.version("cofem")
     except metadata.PackageNotFoundError:
         return "0+unknown"
-
-
-class _Package(ModuleType):
-    """The package, whose ``posterior`` is the function.
-
-    Python binds every submodule to its package when it is imported, and there is a
-    submodule of that name: without this, what ``cofem.posterior`` means would depend on
-    what was imported before.
-    """
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name == "posterior" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

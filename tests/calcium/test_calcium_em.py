@@ -12,8 +12,8 @@ from cofem.calcium.em import RELAXATION, fit_trace, rectified_row
 from cofem.calcium.kernel import kernel_from_times
 from cofem.calcium.simulation import simulate
 from cofem.calcium.traces import log_response, white_noise
-from cofem.inference.rectified import rectified_second_moment
-from cofem.linalg import banded
+from cofem.learning.sites.rectified import rectified_second_moment
+from cofem.solvers.banded import factors as banded
 
 KERNELS = [kernel_from_times(0.4, 0.0, 30.0), kernel_from_times(0.4, 0.06, 30.0)]
 

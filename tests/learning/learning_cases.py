@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cofem.inference.dispatch import make_esteps
-from cofem.inference.loop import iterate
-from cofem.inference.methods import EM
-from cofem.inference.model import Model, Task, Tie
 from cofem.learning.evidence import log_evidence
-from cofem.learning.fit import marginals_of
-from cofem.learning.mixture import MixturePrior
-from cofem.learning.propagation import Propagation
+from cofem.learning.loop import iterate
+from cofem.learning.moments.registry import make_esteps
+from cofem.learning.prior_choice import marginals_of
+from cofem.learning.sites.mixture import MixturePrior
+from cofem.learning.sites.propagation import Propagation
+from cofem.model.methods import EM
+from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense
 
 

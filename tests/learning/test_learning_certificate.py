@@ -8,12 +8,12 @@ from learning_cases import drawn
 
 import cofem
 from cofem import simulate
-from cofem.inference.dispatch import make_esteps
-from cofem.inference.methods import EM
-from cofem.inference.model import Model, Task, Tie
 from cofem.learning.certificate import Certificate
-from cofem.learning.fit import choose_prior
-from cofem.learning.priors import learn_mixture, noise_units
+from cofem.learning.moments.registry import make_esteps
+from cofem.learning.prior_choice import choose_prior
+from cofem.learning.starts import learn_mixture, noise_units
+from cofem.model.methods import EM
+from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense
 
 

@@ -5,7 +5,7 @@ import pytest
 from enumeration import enumerated
 from learning_cases import drawn, propagated
 
-from cofem.inference.stopping import Verdict
+from cofem.learning.stopping import Verdict
 
 # N, D, weights, powers, correlation of neighbouring columns.
 SETTINGS = {

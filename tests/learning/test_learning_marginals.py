@@ -8,8 +8,8 @@ from learning_cases import drawn
 from scipy import stats
 
 import cofem
-from cofem.inference.model import Tie
-from cofem.learning.marginals import Marginals, support_by_probability
+from cofem.learning.sites.marginals import Marginals, support_by_probability
+from cofem.model.model import Tie
 
 fixed = settings(derandomize=True, deadline=None, max_examples=40, database=None)
 

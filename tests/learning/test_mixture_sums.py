@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from cofem.inference.model import Tie
-from cofem.learning import shares as shares_of
-from cofem.learning.mixture import Seen
+from cofem.learning.sites import shares as shares_of
+from cofem.learning.sites.mixture import Seen
+from cofem.model.model import Tie
 
 SCALES = np.array([0.0, 0.4, 3.0, 60.0])
 WEIGHTS = np.array([0.7, 0.15, 0.1, 0.05])

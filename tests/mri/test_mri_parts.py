@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cofem.backend import Random
-from cofem.linalg import solve
 from cofem.mri.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import make_encoding, mirrored
 from cofem.mri.image_precision import ImagePrecision
 from cofem.operators import Smoothing
+from cofem.solvers import solve
 
 SHAPES = [(5, 6), (3, 4, 4)]
 

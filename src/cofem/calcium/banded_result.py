@@ -12,9 +12,9 @@ import numpy as np
 
 from cofem.calcium.cell import advanced, transformed
 from cofem.calcium.kernel import kernel_from_times
-from cofem.inference.filtered_mode import Face, nonnegative_least_squares
-from cofem.inference.rectified import probability_of_zero, rectified_quantile
-from cofem.linalg import banded
+from cofem.learning.sites.rectified import probability_of_zero, rectified_quantile
+from cofem.result.filtered_mode import Face, nonnegative_least_squares
+from cofem.solvers.banded import factors as banded
 
 if TYPE_CHECKING:
     from cofem.calcium.result import Deconvolution

@@ -18,11 +18,11 @@ import numpy as np
 from cofem.calcium.deconvolution import deconvolve
 from cofem.calcium.foopsi import fast_oopsi
 from cofem.calcium.traces import maximin_baseline, white_noise
-from cofem.fitting import ConvergenceWarning, fit
-from cofem.inference.banded_many import fit_traces
-from cofem.inference.filtered_mode import filtered_mode
-from cofem.inference.methods import CoFEM
+from cofem.fitting.calls import ConvergenceWarning, fit
+from cofem.learning.banded_traces import fit_traces
+from cofem.model.methods import CoFEM
 from cofem.operators import Autoregressive, Convolution
+from cofem.result.filtered_mode import filtered_mode
 
 # The paper's setting.
 TAU, ITERATIONS, Q = 0.7, 20, 0.05

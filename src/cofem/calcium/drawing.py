@@ -10,7 +10,7 @@ import scipy.signal
 from cofem.calcium.banded_result import model_of
 from cofem.calcium.result import Deconvolution
 from cofem.calcium.traces import log_response_inverse
-from cofem.linalg import banded
+from cofem.solvers.banded import factors as banded
 
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
 # More seconds than this run into each other at the width of a page.

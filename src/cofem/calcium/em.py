@@ -10,7 +10,7 @@ left to choose. The M-step becomes
 
     q_t ← (E[z_t²] + u²) / 2.
 
-The E-step is exact (linalg/banded_ar1.py, banded_ar2.py) with rectified moments.
+The E-step is exact (solvers/banded) with rectified moments.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cofem.calcium.kernel import Kernel
-from cofem.inference.rectified_table import second_moment, second_moment_table
-from cofem.linalg.banded_ar1 import EXACT
-from cofem.linalg.banded_row import WORK_ROWS, moments_row
-from cofem.linalg.compiled import compiled
+from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.solvers.banded.first_order import EXACT
+from cofem.solvers.banded.one_row import WORK_ROWS, moments_row
+from cofem.solvers.compiled import compiled
 
 _HAZARD, _HALF_ROOT = math.sqrt(2 / math.pi), math.sqrt(0.5)
 # Share of an EM step that is added to it; below 1 it still converges (Salakhutdinov & Roweis

@@ -14,8 +14,8 @@ import numpy as np
 
 from cofem.calcium.em import TraceFit
 from cofem.calcium.kernel import Kernel
-from cofem.fitting import ConvergenceWarning, fit
-from cofem.inference.methods import CoFEM
+from cofem.fitting.calls import ConvergenceWarning, fit
+from cofem.model.methods import CoFEM
 from cofem.operators import Autoregressive, Convolution, Diagonal
 
 

@@ -124,7 +124,7 @@ def _measured(device: Device, size: int) -> Measured:
 
 def _milliseconds_per_step(phi: Any, rhs: Any, alpha: Any, device: Device) -> float:
     """Time a solve of 41 steps less one of a single step, so that only steps are counted."""
-    from cofem.linalg import ShiftedGram, solve
+    from cofem.solvers import ShiftedGram, solve
 
     def steps(number: int) -> float:
         began = time.perf_counter()

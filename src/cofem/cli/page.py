@@ -26,7 +26,7 @@ def page(
     """
     from cofem import load
     from cofem.files import atomic_write, check_writable
-    from cofem.page import report
+    from cofem.result.page import report
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"output: {output} does not end in .html")

@@ -1,1 +1,1 @@
-"""Learning what the data do not say: the prior of the unknowns, and the noise."""
+"""Learning: the one loop, its stop and noise rules, starts, certificate, checkpoint."""

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from cofem import backend
-from cofem.inference.cavities import LOOKED_AT
-from cofem.inference.estep_cofem import CovarianceFreeEStep
-from cofem.inference.moments import EStep
-from cofem.learning.propagation import Propagation
+from cofem.learning.moments.cavities import LOOKED_AT
+from cofem.learning.moments.covariance_free import CovarianceFreeEStep
+from cofem.learning.moments.gaussian import EStep
+from cofem.learning.sites.propagation import Propagation
 
 # Root mean square difference of the two means, in error bars.
 LARGEST_DISTANCE = 0.1

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from cofem import backend
-from cofem.inference.moments import Moments
-from cofem.learning.propagation import Propagation
+from cofem.learning.moments.gaussian import Moments
+from cofem.learning.sites.propagation import Propagation
 
 
 def log_evidence(rule: Propagation, moments: Sequence[Moments], gaussian: float) -> float:

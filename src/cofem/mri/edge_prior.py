@@ -17,9 +17,9 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.compiled import compiled
 from cofem.mri.edges import Edges
 from cofem.operators import Smoothing
+from cofem.solvers.compiled import compiled
 
 TIES = ("tensor", "contrasts", "directions", "axis", "pixel")
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.linalg.compiled import compiled
+from cofem.solvers.compiled import compiled
 
 _OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 

@@ -20,9 +20,9 @@ import numpy as np
 import scipy.fft
 
 from cofem import backend
-from cofem.fitting import fit
-from cofem.inference.convergence import ConvergenceWarning
-from cofem.inference.methods import CoFEM
+from cofem.fitting.calls import fit
+from cofem.learning.convergence import ConvergenceWarning
+from cofem.model.methods import CoFEM
 from cofem.mri.encoding import mirrored
 from cofem.mri.fully_sampled import estimated_noise
 from cofem.mri.image_options import HISTORY, Progress

@@ -11,18 +11,18 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.linalg import CGResult, solve
 from cofem.mri.edge_prior import EdgePrior
 from cofem.mri.edges import Edges
 from cofem.mri.encoding import Encoding
 from cofem.mri.phase_field import PhaseBlock
+from cofem.solvers import CGResult, solve
 
 
 @dataclass(frozen=True)
 class ImagePrecision:
     """Q = factor ∘ ΦᴴΦ + strength · Rᵀ T R on rows (S, I·P).
 
-    It has the face that :func:`cofem.linalg.solve` knows: ``bulk``, ``diagonal``, …
+    It has the face that :func:`cofem.solvers.solve` knows: ``bulk``, ``diagonal``, …
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.inference.convergence import ConvergenceWarning
+from cofem.learning.convergence import ConvergenceWarning
 from cofem.mri.checks import checked_data
 from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients

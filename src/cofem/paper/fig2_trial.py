@@ -12,10 +12,10 @@ import numpy as np
 
 from cofem import backend, simulate
 from cofem.backend.device_memory import DeviceMemory
-from cofem.linalg.cg import warm_up
 from cofem.operators import Dense
 from cofem.paper.contestants import ALL, SEQUENTIAL
 from cofem.paper.isolated import DONE, peak_memory
+from cofem.solvers.cg import warm_up
 
 MOST_ITERATIONS = 300
 NOT_REACHED = "not reached"

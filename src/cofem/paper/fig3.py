@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from cofem import simulate, theory
-from cofem.linalg import ShiftedGram, rademacher, solve
 from cofem.paper.claims import Row
 from cofem.paper.contestants import ALL, OURS, PAPER
 from cofem.paper.fig3_claims import check
 from cofem.paper.fig3_drawing import draw
 from cofem.paper.report import write_page
 from cofem.paper.study import Job, Outcome, Run, open_files, run_jobs, selected
+from cofem.solvers import ShiftedGram, rademacher, solve
 
 SIZE, ITERATION, DRAWS = 1024, 50, 1000
 BLOCK = 2048  # probes at a time: 16 MiB

@@ -13,7 +13,7 @@ import numpy as np
 
 from cofem import backend, mri
 from cofem.files import atomic_write
-from cofem.inference.methods import CoFEM
+from cofem.model.methods import CoFEM
 from cofem.mri.encoding import mirrored
 from cofem.mri.figures import reconstruction_figure
 from cofem.paper.fig2_trial import on_device

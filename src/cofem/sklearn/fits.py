@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from cofem import fitting
-from cofem.inference.model import Task
-from cofem.posterior import Posterior
+from cofem.model.model import Task
+from cofem.result.posterior import Posterior
 from cofem.sklearn.design import ENTRIES, EXACT, Design, with_all_samples
 
 # With more than twice as many samples as directions the noise has an unbiased estimate,

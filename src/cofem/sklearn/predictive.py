@@ -12,9 +12,9 @@ import scipy.linalg
 import scipy.sparse
 
 from cofem import backend
-from cofem.inference.sampling import inverse_of
 from cofem.operators import LinearOperator
-from cofem.posterior import Posterior
+from cofem.result.posterior import Posterior
+from cofem.result.sampling import inverse_of
 from cofem.sklearn.design import SMALL, Design
 
 # Numbers in one block of rows: 32 MiB.

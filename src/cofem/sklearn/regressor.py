@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cofem.model.validation import flag
 from cofem.operators import as_operator
-from cofem.posterior import Posterior
+from cofem.result.posterior import Posterior
 from cofem.sklearn.convergence import ConvergenceWarning
 from cofem.sklearn.design import Design, rotate, standardise
 from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
-from cofem.validation import flag
 
 
 @final

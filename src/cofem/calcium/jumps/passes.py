@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cofem.calcium.jumps.states import States
-from cofem.linalg.compiled import compiled
+from cofem.solvers.compiled import compiled
 
 # A jump in a frame starts with about this much of the weight, or more, and the next frames
 # tell; what is below it is forgotten.

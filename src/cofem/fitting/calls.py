@@ -1,0 +1,284 @@
+"""``fit`` and ``posterior``: from data to a posterior in one call."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from typing import Any
+
+from cofem import backend
+from cofem.backend.distributed import Group, group_of
+from cofem.files import check_writable
+from cofem.fitting.choosing import choose_method
+from cofem.fitting.memory import refuse_too_large
+from cofem.fitting.sparse_bayes import sees_nothing, sparse_bayes
+from cofem.fitting.watching import interrupts_as_themselves, watched
+from cofem.learning.checkpoint import Checkpoint
+from cofem.learning.convergence import ConvergenceWarning
+from cofem.learning.loop import Callback
+from cofem.learning.prior_choice import Learned, Settings, choose_prior, learn
+from cofem.learning.stopping import Verdict
+from cofem.model import validation
+from cofem.model.methods import CoFEM, Method
+from cofem.model.model import Model, Task
+from cofem.model.options import whole_number
+from cofem.result.assembly import posterior_of
+from cofem.result.posterior import Posterior
+from cofem.rivals.registry import RUNNERS, run_method
+
+
+def fit(
+    phi: Any,
+    y: Any,
+    *,
+    noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
+    method: Any = "auto",
+    prior: str = "auto",
+    intercept: bool = False,
+    nonnegative: bool = False,
+    real: bool = False,
+    groups: Any = None,
+    coupling: Any = None,
+    sparsifier: Any = None,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    seed: int = 0,
+    callback: Callback | None = None,
+    progress: bool = False,
+    checkpoint: Any = None,
+    process_group: Any = None,
+) -> Posterior:
+    """Fit a sparse z in y = Φz + noise and return its whole posterior.
+
+    Parameters
+    ----------
+    phi : array, sparse array, operator, or a list of them
+        Φ of shape (N, D): a 2-D array or tensor, a SciPy sparse array, a SciPy or
+        PyLops operator, or one of :mod:`cofem.operators`. A list means joint
+        tasks that share their prior precisions.
+    y : array (N,)
+        The data; a list of them for a list of phi, or (L, N) with one phi.
+    noise_precision : float or array, optional
+        β = 1/σ²: one for all, (L,) for joint tasks, or (N,) for every row of one task, (L, N) of
+        joint ones. ``post.noise_precision`` is then their mean. None: learned
+        (``docs/noise.md``).
+    noise_std : float or array, optional
+        σ, in place of ``noise_precision``, in the same shapes.
+    weights : array (N,), optional
+        Row i has the noise precision β ``weights[i]``: rows whose precisions are known up to a
+        factor β, which is learned if ``noise_precision`` is None. (L, N) for joint tasks.
+    method : str or method object
+        "auto", "cofem", "em", "woodbury", "banded", "amp", "vi", "sequential", or a
+        dataclass such as ``cofem.CoFEM(n_probes=20)``.
+    prior : {"auto", "mixture", "ard"}
+        "mixture": a spike at zero and normal slabs, whose weights are learned for all
+        coordinates together. "ard": one precision for every coordinate, sparse Bayesian
+        learning as in the paper. "auto": the mixture, and "ard" where its end cannot be
+        certified or the model is one it is not made for (``docs/prior.md``).
+    intercept : bool
+        y = Φz + c + noise with a constant c that is not penalised (a flat prior):
+        ``post.intercept`` and ``post.intercept_std``; every joint task has its own.
+    nonnegative : bool
+        z ≥ 0, by a rectified Gaussian posterior.
+    real : bool
+        z is real although the data or phi are complex.
+    groups : array of int (D,), optional
+        Coordinates with equal labels share one prior precision; with a sparsifier,
+        rows of R (M,).
+    coupling : operator (D, D), optional
+        Averages second moments over a neighbourhood before each M-step.
+    sparsifier : operator (M, D), optional
+        R: what is sparse is Rx, as for a piecewise constant x its differences. The
+        posterior is that of x, and ``precision`` has length M. M > D is welcome.
+    max_iter : int
+        The most E-steps.
+    tol : float
+        Stop when ‖μ_new − μ_old‖ ≤ tol ‖μ_new‖; 0 runs exactly ``max_iter``. With random
+        probes also when that much is all it drifts by, and the rest is their noise.
+    seed : int
+        Decides every random number.
+    callback : function, optional
+        Called with an :class:`~cofem.learning.loop.IterationState` after every
+        E-step; returning True stops the fit.
+    progress : bool
+        Show a progress bar on the terminal.
+    checkpoint : path, optional
+        A file that is written every ten iterations. If it exists the fit goes on from
+        it, and ends where the unbroken fit would have. It is left behind: delete it.
+    process_group : torch.distributed.ProcessGroup, optional
+        Processes that fit this problem together, each called alike (``torchrun``).
+        They share the linear systems of "cofem" and return the same posterior.
+
+    Returns
+    -------
+    Posterior
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> rng = np.random.default_rng(0)
+    >>> phi = rng.normal(size=(50, 100)) / 7
+    >>> z = np.zeros(100); z[[5, 40, 77]] = [1.0, -2.0, 1.5]
+    >>> y = phi @ z + 0.01 * rng.normal(size=50)
+    >>> post = cofem.fit(phi, y, noise_precision=1e4)
+    >>> np.flatnonzero(post.support(0.9999))
+    array([ 5, 40, 77])
+    >>> post.mean[[5, 40, 77]].round(1)
+    array([ 1. , -2. ,  1.5])
+    >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
+    True
+    """
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be a function, got {type(callback).__name__}")
+    progress = validation.flag("progress", progress)
+    began = time.perf_counter()
+    max_iter = whole_number("max_iter", max_iter, least=1)
+    tol = validation.tolerance(tol)
+    seed = whole_number("seed", seed, least=0)
+    given = noise_precision is not None or noise_std is not None
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
+    model = _model(tasks, nonnegative, sparsifier, groups, coupling)
+    chosen = choose_method(method, model)
+    which = choose_prior(prior, chosen, model)
+    if which != "ard" and sees_nothing(model):
+        if which == "mixture":
+            raise ValueError("prior=\"mixture\": phi is zero, and nothing can be learned behind it")
+        which = "ard"
+    refuse_too_large(model, chosen)
+    group = _group(process_group, chosen)
+    with (
+        interrupts_as_themselves(),
+        backend.few_blas_threads(_largest_matrix(model)),
+        watched(callback, progress) as watch,
+    ):
+        kept = None
+        if checkpoint is not None:
+            kept = _checkpoint(checkpoint, model, chosen, seed, which)
+            began -= kept.seconds
+        settings = Settings(
+            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group
+        )
+        spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
+        if which == "ard":
+            learned = sparse_bayes(model, given, settings, kept)
+        else:
+            learned = learn(model, which, given, settings)
+        found = learned.outcome.found
+        found.history["seconds"] = [s + spent for s in found.history["seconds"]]
+        post = posterior_of(learned, chosen, joint)
+        found.history["seconds"][-1] = time.perf_counter() - began
+    if found.worth_a_warning:
+        warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
+    return post
+
+
+def posterior(
+    phi: Any,
+    y: Any,
+    *,
+    precision: Any,
+    noise_precision: Any = None,
+    noise_std: Any = None,
+    weights: Any = None,
+    method: Any = "auto",
+    intercept: bool = False,
+    nonnegative: bool = False,
+    real: bool = False,
+    sparsifier: Any = None,
+    seed: int = 0,
+) -> Posterior:
+    """Return the posterior for known hyperparameters: nothing is learned.
+
+    Parameters
+    ----------
+    phi, y, weights, method, intercept, nonnegative, real, sparsifier, seed
+        As for :func:`fit`.
+    precision : array (D,)
+        α, the prior precision of every coordinate; (M,) with a sparsifier.
+    noise_precision, noise_std : float or array
+        β, or σ: one of them, as for :func:`fit`.
+
+    Examples
+    --------
+    >>> import numpy as np, cofem
+    >>> post = cofem.posterior(np.eye(2), np.array([1.0, 2.0]), precision=np.ones(2),
+    ...                        noise_precision=3.0)
+    >>> post.mean, post.variance
+    (array([0.75, 1.5 ]), array([0.25, 0.25]))
+    """
+    if noise_precision is None and noise_std is None:
+        raise ValueError("noise_precision must be given: posterior learns nothing")
+    seed = whole_number("seed", seed, least=0)
+    tasks, joint = validation.tasks_from(
+        phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
+    )
+    model = _model(tasks, nonnegative, sparsifier)
+    alpha = validation.prior_precision(precision, model.n_precisions, model.like)
+    chosen = choose_method(method, model)
+    if chosen.name in RUNNERS:
+        raise ValueError(
+            f'method "{chosen.name}" only learns; for given hyperparameters use "auto", '
+            '"cofem", "em", "woodbury" or "banded"'
+        )
+    refuse_too_large(model, chosen)
+    with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
+        outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
+        outcome.found.verdict = Verdict.GIVEN
+        post = posterior_of(Learned("ard", model, outcome), chosen, joint)
+    if not post.converged:
+        warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
+    return post
+
+
+def _model(
+    tasks: tuple[Task, ...],
+    nonnegative: bool,
+    sparsifier: Any,
+    groups: Any = None,
+    coupling: Any = None,
+) -> Model:
+    """Put the model together and refuse what does not go together."""
+    positive = validation.flag("nonnegative", nonnegative)
+    image = validation.sparsifier_from(sparsifier, tasks)
+    size = tasks[0].operator.shape[1] if image is None else image.shape[0]
+    model = Model(tasks, validation.tie_from(groups, coupling, size), positive, image)
+    if model.nonnegative and backend.is_complex(model.like):
+        raise ValueError(
+            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
+        )
+    if model.nonnegative and image is not None:
+        raise ValueError("nonnegative is for z itself and cannot be combined with a sparsifier")
+    return model
+
+
+def _group(process_group: Any, method: Method) -> Group:
+    if process_group is not None:
+        if not isinstance(method, CoFEM):
+            raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
+        if method.joint_tolerance:
+            raise ValueError("process_group: systems with one joint tolerance cannot be shared")
+    return group_of(process_group)
+
+
+def _checkpoint(path: Any, model: Model, method: Method, seed: int, prior: str) -> Checkpoint:
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"checkpoint must be a path, got {type(path).__name__}")
+    check_writable(path, "checkpoint")
+    if not method.resumes:
+        raise ValueError(
+            f'checkpoint: method "{method.name}" cannot be resumed; use "cofem" or leave it out'
+        )
+    return Checkpoint(path, model, method, seed, prior=prior)
+
+
+def _largest_matrix(model: Model) -> int:
+    """Return the number of entries of the largest Φ, dense or not."""
+    return max(t.operator.shape[0] * t.operator.shape[1] for t in model.tasks)
+
+
+__all__ = ["ConvergenceWarning", "fit", "posterior"]

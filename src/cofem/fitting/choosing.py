@@ -1,0 +1,82 @@
+"""Which method fits a model: by name, or by structure and size."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cofem.model.methods import (
+    EM,
+    METHODS,
+    Banded,
+    CoFEM,
+    Method,
+    Woodbury,
+)
+from cofem.model.model import Model
+from cofem.model.suitability import is_banded, refuse_unfit
+from cofem.operators import Dense, Sparse
+from cofem.operators.centred import Centred
+
+# A dense matrix is factorised even where that takes so many times the products of CoFEM.
+EXACT_FOR_DENSE = 5.0
+# That is for operations of a tenth of a second or so in every iteration, not for more.
+EXACT_LIMIT = 2e9
+
+
+def choose_method(method: Any, model: Model) -> Method:
+    """Turn a name or a dataclass into a method; ``"auto"`` picks by structure and size."""
+    if isinstance(method, Method):
+        chosen: Method = method
+    elif isinstance(method, str) and method == "auto":
+        chosen = _best_for(model)
+    elif isinstance(method, str) and method in METHODS:
+        chosen = METHODS[method]()
+    elif isinstance(method, type) and method in METHODS.values():
+        raise TypeError(f"method must be an instance: write cofem.{method.__name__}()")
+    else:
+        names = ", ".join(repr(n) for n in ("auto", *METHODS))
+        kind = ValueError if isinstance(method, str) else TypeError
+        raise kind(f"method must be one of {names} or a method object, got {method!r}")
+    refuse_unfit(chosen, model)
+    return chosen
+
+
+def _best_for(model: Model) -> Method:
+    operators = [task.operator for task in model.tasks]
+    if model.sparsifier is None and all(map(is_banded, operators)):
+        return Banded()
+    first = operators[0]
+    dense = isinstance(first.op if isinstance(first, Centred) else first, (Dense, Sparse))
+    if model.sparsifier is not None:
+        # Woodbury needs the inverse of the prior; the probes are several times as many.
+        small = operators[0].shape[1] <= (1000 if dense else 300)
+        return EM() if small else CoFEM()
+    return cheapest(*operators[0].shape, dense=dense)
+
+
+def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
+    """Return exact EM where its factorisation costs less than CoFEM's products at that size.
+
+    Examples
+    --------
+    >>> cheapest(50, 200, dense=True).name
+    'woodbury'
+    >>> cheapest(20_000, 60_000, dense=False).name
+    'cofem'
+    """
+    exact_em = 1.4 * n_columns**3
+    exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
+    # An iteration multiplies about 120 rows by ΦᴴΦ, at half the speed of the
+    # factorisations, and costs a millisecond or two besides.
+    if not dense:
+        per_row = 20.0 * n_columns * np.log2(n_columns + 2)
+    else:
+        per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
+    covariance_free = 250 * per_row + 3e7
+    if dense:  # a matrix may be coherent, and then probes need many more
+        covariance_free = max(covariance_free, min(EXACT_FOR_DENSE * covariance_free, EXACT_LIMIT))
+    if min(exact_em, exact_woodbury) > covariance_free:
+        return CoFEM()
+    return EM() if exact_em <= exact_woodbury else Woodbury()

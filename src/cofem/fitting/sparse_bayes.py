@@ -1,0 +1,52 @@
+"""Sparse Bayesian learning and its rivals, the noise searched for before where it is not given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cofem import backend
+from cofem.learning.checkpoint import Checkpoint
+from cofem.learning.moments.registry import starting_precision
+from cofem.learning.prior_choice import Learned, Settings, with_noise_found
+from cofem.learning.starts import noise_units
+from cofem.model.model import Model
+from cofem.rivals.registry import run_method
+
+# The noise is looked for with the defaults of ``fit``, whatever was asked of the fit itself.
+SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
+
+
+def sees_nothing(model: Model) -> bool:
+    """Whether every column of every Φ is zero."""
+    norms = [task.operator.column_norms_squared(task.y) for task in model.tasks]
+    return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
+
+
+def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
+    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
+    searched = 0
+    if not given and sees_nothing(model):
+        model = noise_units(model, False)  # all of y is noise
+    elif not given:
+        model, searched = _with_estimated_noise(model, settings, kept)
+    outcome = run_method(
+        model, settings.method, starting_precision(model, settings.method), seed=settings.seed,
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
+        group=settings.group,
+    )  # fmt: skip
+    history = outcome.found.history
+    history["products"] = [p + searched for p in history["products"]]
+    return Learned("ard", model, outcome)
+
+
+def _with_estimated_noise(
+    model: Model, settings: Settings, kept: Checkpoint | None
+) -> tuple[Model, int]:
+    """Return the model with its noise precision found, and the products that took."""
+    if kept is not None and kept.noise_precisions is not None:
+        return model.with_noise(kept.noise_precisions), kept.searched
+    search = replace(settings, keeper=None, tol=SEARCH_TOL, max_iter=SEARCH_ITERATIONS)
+    found, products = with_noise_found(model, search)
+    if kept is not None:
+        kept.found_noise([t.noise_precision for t in found.tasks], products)
+    return found, products

@@ -1,0 +1,40 @@
+"""Around a fit: the progress bar beside the callback, and Ctrl-C as itself."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from cofem.learning.loop import Callback
+
+
+@contextlib.contextmanager
+def interrupts_as_themselves() -> Iterator[None]:
+    """Turn the SystemError that numba makes of a Ctrl-C inside its calls back into one."""
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            cause = cause.__cause__ or cause.__context__
+        raise
+
+
+@contextlib.contextmanager
+def watched(callback: Callback | None, progress: bool) -> Any:
+    """Yield a callback that also moves the progress bar, if one is wanted."""
+    if not progress:
+        yield callback
+        return
+    from cofem.progress import FitProgress
+
+    with FitProgress() as bar:
+
+        def both(state: Any) -> object:
+            bar.update(state)
+            return callback(state) if callback is not None else None
+
+        yield both

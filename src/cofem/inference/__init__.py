@@ -1,1 +1,0 @@
-"""Inference: the model, its E-steps, and the EM loop that they share."""

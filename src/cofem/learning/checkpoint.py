@@ -1,0 +1,158 @@
+"""A fit that survives being killed: the loop's state on disk, whole or not at all.
+
+Every random number is decided by the seed and the number of the iteration, so a run
+that goes on from a checkpoint is the unbroken run, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.files import atomic_write, read_archive
+from cofem.learning.loop import LoopState, empty_history
+from cofem.model.methods import Method
+from cofem.model.model import Model
+
+FORMAT = "cofem checkpoint 1"
+EVERY = 10
+
+
+class Checkpoint:
+    """One file that holds where a fit stands.
+
+    Parameters
+    ----------
+    path : path
+        Written every ``every`` iterations; read when the fit starts, if it exists.
+    model : Model
+        The problem. A file of another problem is refused.
+    method, seed, prior
+        What runs on it. A file of other settings is refused.
+    every : int
+        Iterations between two writes.
+    """
+
+    def __init__(
+        self, path: Any, model: Model, method: Method, seed: int, every: int = EVERY,
+        prior: str = "ard",
+    ) -> None:  # fmt: skip
+        self._path, self._every, self._model = os.fspath(path), every, model
+        self._problem = _fingerprint(model, method, seed, prior)
+        self._noise: list[float] | None = None
+        self._state: LoopState | None = None
+        if os.path.exists(self._path):
+            self._read()
+
+    @property
+    def noise_precisions(self) -> list[float] | None:
+        """The noise precision of every task, if a search for it is already behind us."""
+        return self._noise
+
+    def found_noise(self, noise_precisions: list[float], products: int) -> None:
+        """Keep what the search for the noise has found."""
+        self._noise, self._searched = noise_precisions, products
+        self._write(None)
+
+    @property
+    def searched(self) -> int:
+        """Products that the search for the noise took."""
+        return getattr(self, "_searched", 0)
+
+    @property
+    def seconds(self) -> float:
+        """How long the fit had run until the state was kept."""
+        return self._state.history["seconds"][-1] if self._state is not None else 0.0
+
+    def resume(self) -> LoopState | None:
+        """Return the state to go on from."""
+        return self._state
+
+    def keep(self, state: LoopState) -> None:
+        """Write the state, every few iterations."""
+        if state.iteration % self._every == 0:
+            self._write(state)
+
+    # -- the file --------------------------------------------------------------
+
+    def _write(self, state: LoopState | None) -> None:
+        about = {
+            "format": FORMAT,
+            "problem": self._problem,
+            "noise": self._noise,
+            "searched": self.searched,
+            "iteration": 0 if state is None else state.iteration,
+            "products": 0 if state is None else state.products,
+        }
+        arrays = {"about": np.asarray(json.dumps(about))}
+        if state is not None:
+            for name, value in state.rule.items():
+                arrays[f"rule_{name}"] = value
+            for i, mean in enumerate(state.means):
+                arrays[f"mean_{i}"] = backend.to_numpy(mean)
+            for name, values in state.history.items():
+                arrays[f"history_{name}"] = np.asarray(values, dtype=np.float64)
+        with atomic_write(self._path) as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+    def _read(self) -> None:
+        try:
+            arrays = read_archive(self._path, "checkpoint")
+            about = json.loads(str(arrays.pop("about")))
+            if about["format"] != FORMAT:
+                raise ValueError
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            raise ValueError(f"checkpoint: {self._path} is not a checkpoint of cofem") from None
+        if about["problem"] != self._problem:
+            raise ValueError(
+                f"checkpoint: {self._path} belongs to another problem or other settings; "
+                "name another file, or delete it to start anew"
+            )
+        self._noise, self._searched = about["noise"], about["searched"]
+        if not about["iteration"]:
+            return
+        like = self._model.like
+        counts = ("iteration", "cg_steps", "products")
+        history = {
+            name: [
+                int(v) if name in counts else float(v) for v in arrays[f"history_{name}"]
+            ]
+            for name in empty_history()
+        }
+        means = [
+            backend.from_numpy(arrays[f"mean_{i}"], like)
+            for i in range(sum(name.startswith("mean_") for name in arrays))
+        ]
+        rule = {n.removeprefix("rule_"): v for n, v in arrays.items() if n.startswith("rule_")}
+        if "alpha" in arrays:  # of before rules had a state of their own
+            rule["alpha"] = arrays["alpha"]
+        self._state = LoopState(about["iteration"], rule, means, about["products"], history)
+
+
+def _fingerprint(model: Model, method: Method, seed: int, prior: str) -> str:
+    """Return a digest of what decides the answer, as far as it can be read."""
+    digest = hashlib.sha256()
+
+    def add(*things: Any) -> None:
+        digest.update(repr(things).encode())
+
+    for task in model.tasks:
+        y = backend.to_numpy(task.y)
+        add(type(task.operator).__name__, task.operator.shape, str(y.dtype), y.shape)
+        digest.update(np.ascontiguousarray(y).tobytes())
+        add(task.noise_precision)
+        # One product tells operators of one kind apart.
+        digest.update(backend.to_numpy(task.operator.adjoint(task.y)).tobytes())
+    labels = model.tie.labels
+    add(None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest())
+    add(model.nonnegative, model.tie.coupling is None, model.n_precisions, seed)
+    add(method.name, sorted((k, repr(v)) for k, v in asdict(method).items()))
+    if prior != "ard":
+        add(prior)
+    return digest.hexdigest()

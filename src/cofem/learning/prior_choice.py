@@ -1,0 +1,264 @@
+"""A model, a method and a prior in; the posterior's parts out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.backend.distributed import Group
+from cofem.learning.certificate import Certificate
+from cofem.learning.evidence import log_evidence
+from cofem.learning.loop import Callback, Keeper, Outcome, run_em
+from cofem.learning.moments.gaussian import EStep
+from cofem.learning.moments.registry import make_esteps, starting_precision
+from cofem.learning.sites.marginals import Marginals
+from cofem.learning.sites.propagation import Propagation
+from cofem.learning.starts import (
+    End,
+    EStepMaker,
+    learn_mixture,
+    noise_units,
+    pruned_noise,
+    with_own_noise,
+)
+from cofem.learning.stopping import Verdict
+from cofem.model.methods import CoFEM, Method
+from cofem.model.model import Model, Tie
+
+PRIORS = ("auto", "mixture", "ard")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit is run with, besides its model."""
+
+    method: Method
+    seed: int
+    max_iter: int
+    tol: float
+    callback: Callback | None = None
+    keeper: Keeper | None = None
+    group: Group | None = None
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A fit: under which prior, the model with its noise, and where it ended."""
+
+    prior: str
+    model: Model
+    outcome: Outcome
+    sites: list[tuple[Array, Array]] | None = None
+    marginals: Marginals | None = None
+
+
+def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
+    """Fit the learned prior, and sparse Bayesian learning where its end is not certified.
+
+    Parameters
+    ----------
+    model : Model
+        Its noise precisions count if ``given``.
+    prior : {"auto", "mixture"}
+    given : bool
+    settings : Settings
+    """
+    def make(m: Model) -> Sequence[EStep]:
+        return make_esteps(m, settings.method, settings.seed, settings.group)
+
+    ends = _ends(model, make, given, settings)
+    spent = max(int(end.found.history["products"][-1]) for end in ends)
+    believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    if believed or prior == "mixture":
+        fits = [_reported(e, make, bool(believed)) for e in believed or ends]
+        best = max(fits, key=_evidence)
+        extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
+        history = best.outcome.found.history
+        history["products"][-1] = max(history["products"][-1], spent) + extra
+        return best
+    credible = [e for e in ends if e.credible_noise]
+    return _instead(model, (credible or ends)[0], given, make, settings, spent)
+
+
+def _ends(
+    model: Model, make: EStepMaker, given: bool, settings: Settings
+) -> list[End]:
+    """Return the ends of all starts; of joint tasks, each with noise of its own."""
+    ends = learn_mixture(
+        noise_units(model, given), make, given=given, max_iter=settings.max_iter,
+        tol=settings.tol, callback=settings.callback, keeper=settings.keeper,
+    )  # fmt: skip
+    if len(model.tasks) == 1 or given:
+        return ends
+    spent = int(ends[-1].found.history["products"][-1])
+    return [
+        with_own_noise(
+            end, make, max_iter=settings.max_iter, tol=settings.tol,
+            callback=settings.callback, spent=spent,
+        )
+        for end in ends
+    ]  # fmt: skip
+
+
+def _evidence(learned: Learned) -> float:
+    value = learned.outcome.reports[0].log_evidence
+    return value if value == value else -float("inf")
+
+
+def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
+    """Return the end with one more E-step at the noise precision found, and the report."""
+    if end.rule.given:  # also where the iterations ended on the way to it
+        for noise in end.rule.noises:
+            noise.ratio = 1.0
+    model = end.rule.model.with_noise(end.rule.noise_precisions)
+    rule = end.rule.at(model)
+    esteps = make(model)
+    moments = [
+        estep.moments(a, old.mean, rule.iteration + 1, False, pull)
+        for estep, (a, pull), old in zip(esteps, rule.sites(), end.found.moments, strict=True)
+    ]
+    rule.see(moments)
+    reports = [
+        estep.report(a, m)
+        for estep, (a, _), m in zip(esteps, rule.sites(), moments, strict=True)
+    ]
+    found = end.found
+    found.history["products"][-1] += sum(m.products for m in moments)
+    found.means, found.moments = model.in_task_order([m.mean for m in moments]), moments
+    found.alpha = rule.alpha
+    gaussian = sum(r.log_evidence for r in reports)
+    evidence = log_evidence(rule, moments, gaussian)
+    # All of it stands in the first report: reports are summed.
+    reports = [
+        replace(r, log_evidence=evidence if i == 0 else 0.0) for i, r in enumerate(reports)
+    ]
+    if believed and found.verdict is Verdict.NOT_AT_REST:
+        found.verdict = Verdict.CERTIFIED
+    if not believed:
+        found.troubles.append(
+            f"the learned prior cannot be trusted here: {end.certificate.value}; use prior=\"ard\""
+        )
+    marginals = marginals_of(model, rule)
+    pulls = model.in_task_order(rule.pulls)
+    precisions = [rule.precisions[i] for i in _family_of_tasks(model)]
+    sites = list(zip(precisions, pulls, strict=True))
+    return Learned("mixture", model, Outcome(found, reports), sites, marginals)
+
+
+def _family_of_tasks(model: Model) -> list[int]:
+    """Return the family that every task belongs to."""
+    found = {member: i for i, f in enumerate(model.families) for member in f.members}
+    return [found[i] for i in range(len(model.tasks))]
+
+
+def marginals_of(model: Model, rule: Propagation) -> Marginals:
+    """Return the marginals in the order of the tasks."""
+    assert rule.shares is not None
+    used = rule.prior.in_use(rule.visible) & (rule.prior.weights > 0)
+    weights = rule.prior.weights[used]
+    moments = [rule.moments_of(i) for i in range(len(rule.seen))]
+
+    def rows(arrays: list[Array]) -> Array:
+        placed = model.in_task_order([
+            a if a.ndim == 2 else backend.namespace(a).broadcast_to(a, s.value.shape)
+            for a, s in zip(arrays, rule.seen, strict=True)
+        ])
+        return backend.namespace(placed[0]).stack(placed)
+
+    return Marginals(
+        value=rows([s.value for s in rule.seen]),
+        precision=rows([s.precision for s in rule.seen]),
+        unit=rows([s.unit for s in rule.seen]),
+        scales=rule.prior.scales[used],
+        weights=weights / weights.sum(),
+        tie=model.tie,
+        nonnegative=model.nonnegative,
+        mean=rows([m for m, _ in moments]),
+        variance=rows([v for _, v in moments]),
+        probability=rows([1 - rule.shares.spike] * len(rule.seen)),
+    )
+
+
+def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
+    """Return the model with the noise precision that the learned prior finds, and the products.
+
+    For the models and methods that the prior itself is not made for: a coupling is left out,
+    and a method that takes no sites is stood in for by CoFEM.
+    """
+    method = settings.method if settings.method.takes_sites else CoFEM()
+    plain = replace(model, tie=Tie(model.tie.labels))
+
+    def make(m: Model) -> Sequence[EStep]:
+        return make_esteps(m, method, settings.seed, settings.group)
+
+    ends = _ends(plain, make, False, settings)
+    spent = max(int(end.found.history["products"][-1]) for end in ends)
+    believed = [e for e in ends if e.certificate is Certificate.GIVEN]
+    if len(believed) > 1:
+        fits = [_reported(e, make, True) for e in believed]
+        spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
+        best = max(fits, key=_evidence)
+        return model.with_noise([t.noise_precision for t in best.model.tasks]), spent
+    credible = believed or [e for e in ends if e.credible_noise]
+    if credible:
+        return model.with_noise(credible[0].rule.noise_precisions), spent
+    return _with_pruned_noise(model, make, settings, spent)
+
+
+def _with_pruned_noise(
+    model: Model, make: EStepMaker, settings: Settings, spent: int
+) -> tuple[Model, int]:
+    at_unit = noise_units(model, False)
+    alpha = starting_precision(model, settings.method)
+    ratio, products = pruned_noise(at_unit, make, alpha, settings.tol, settings.callback)
+    found = [t.noise_precision * ratio for t in at_unit.tasks]
+    return model.with_noise(found), spent + products
+
+
+def _instead(
+    model: Model, end: End, given: bool, make: EStepMaker, settings: Settings,
+    spent: int,
+) -> Learned:  # fmt: skip
+    """Return sparse Bayesian learning at the noise precision given or found."""
+    if not given:
+        if end.credible_noise:
+            model = model.with_noise(end.rule.noise_precisions)
+        else:
+            model, spent = _with_pruned_noise(model, make, settings, spent)
+    outcome = run_em(
+        model, make(model), starting_precision(model, settings.method),
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
+    )  # fmt: skip
+    found = outcome.found
+    found.history["products"] = [p + spent for p in found.history["products"]]
+    why = end.certificate.value
+    found.note = f'; prior "ard", because the learned prior was not certified: {why}'
+    return Learned("ard", model, outcome)
+
+
+def choose_prior(prior: object, method: Method, model: Model) -> str:
+    """Return "mixture", "ard", or "auto" for the first with the second behind it.
+
+    Refuses what does not go together.
+    """
+    if prior not in PRIORS:
+        names = ", ".join(repr(n) for n in PRIORS)
+        raise ValueError(f"prior must be one of {names}, got {prior!r}")
+    conflict = _conflict(method, model)
+    if conflict and prior == "mixture":
+        raise ValueError(f'prior="mixture" does not go with {conflict}; use prior="ard"')
+    return "ard" if conflict else str(prior)
+
+
+def _conflict(method: Method, model: Model) -> str:
+    """Name what the learned prior is not made for."""
+    if not method.takes_sites:
+        paper = method.name == CoFEM.name
+        return "the paper's setting of CoFEM" if paper else f'method "{method.name}"'
+    if method.initial_precision is not None:
+        return "initial_precision"
+    if model.sparsifier is not None:
+        return "a sparsifier"
+    return "a coupling" if model.tie.coupling is not None else ""

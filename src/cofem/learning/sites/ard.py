@@ -1,0 +1,194 @@
+"""Sparse Bayesian learning as a site rule: one precision for every coordinate, a = 1/E u².
+
+With pruning, a = (1 + κ)/E u²: EM under a prior on the precisions that favours large ones.
+Then a coordinate stays if it stands t = √κ + √(1 + κ) error bars above zero, and for k
+non-zeros among D the right t is √(2 log(D/k)) (Donoho & Johnstone 1994; Abramovich, Benjamini,
+Donoho & Johnstone 2006). k is the number of directions that the data determine, as EM goes. A
+pruned fit uses few of the data, so what it leaves says how large the noise is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, final
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.learning.moments.gaussian import Moments
+from cofem.learning.noise import LearnedNoise
+from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.stopping import Movement, Verdict
+from cofem.model.model import Model
+
+# Pruning from the start would prune what EM has not seen yet. It begins when at most one
+# coordinate in so many still moves, or so late; while the noise is learned, just then: the
+# noise first has to come down to where the signal shows.
+NEARLY_SETTLED, LATEST_PRUNING = 100, 15
+# No precision is larger than this beside what the data say of its coordinate; a pruned one
+# would go to infinity.
+LARGEST = 1e12
+# A fit that uses more than this share of fewer data than unknowns has not begun to choose.
+ALL_USED = 0.98
+# And most precisions still grow by so much in an iteration.
+STILL_GROWING, MOST = 1.02, 0.8
+
+
+def strictness(n_coordinates: int, n_relevant: float) -> float:
+    """Return κ for k non-zeros among D.
+
+    Examples
+    --------
+    >>> strictness(10, 7), round(strictness(200_000, 500), 2)
+    (0.0, 2.52)
+    """
+    t_squared = 2 * math.log(max(n_coordinates, 1) / max(n_relevant, 1.0))
+    if t_squared <= 1:
+        return 0.0
+    t = math.sqrt(t_squared)
+    return ((t - 1 / t) / 2) ** 2
+
+
+@final
+class Ard:
+    """Precisions that follow from second moments; the noise given or learned on the way.
+
+    Parameters
+    ----------
+    model : Model
+        Its noise precisions are those of the E-steps.
+    alpha : array (M,)
+        Where the precisions begin.
+    tol : float
+        As for :func:`cofem.fit`.
+    pruning : bool
+    noise : LearnedNoise, optional
+        None: the noise precisions are those of the model.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        alpha: Array,
+        tol: float,
+        pruning: bool = False,
+        noise: LearnedNoise | None = None,
+    ) -> None:
+        self.model, self.alpha, self.pruning, self.noise = model, alpha, pruning, noise
+        self.movement = Movement(tol)
+        self.began = 0  # the iteration from which on it prunes
+        self.needs_variances = False
+        self.products = 0 if noise is None else len(model.tasks)  # for the residuals
+        self._norms: list[Array] | None = None
+        if model.sparsifier is None:
+            self._norms = [
+                f.noise_precision * f.operator.column_norms_squared(alpha) for f in model.families
+            ]
+        self._tol, self._iteration, self._growing = tol, 0, 0.0
+        self._moments: Sequence[Moments] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The noise precision over that of the model."""
+        return 1.0 if self.noise is None else self.noise.ratio
+
+    def sites(self) -> list[tuple[Array, Array | None]]:
+        """Return precision and pull of every family, at the model's noise precision."""
+        alpha = self.alpha if self.noise is None else self.alpha / self.ratio
+        return [(alpha, None)] * len(self.model.families)
+
+    def absorb(
+        self, moments: Sequence[Moments], before: Sequence[Array] | None, random: bool
+    ) -> Verdict | None:
+        """Take the moments under the present sites; return a verdict if they are the last."""
+        self._iteration += 1
+        if self.noise is not None:  # they are those at the model's noise precision
+            moments = [self._at_the_noise(m) for m in moments]
+        self._moments = moments
+        if self._tol == 0 or before is None:
+            return None
+        if self._norms is None:  # behind an R, the error bars themselves
+            variances = [m.variance for m in moments]
+            if any(v is None for v in variances):
+                return None
+            precisions = [1 / v for v in variances if v is not None]
+        else:
+            precisions = [self.alpha + self.ratio * norms for norms in self._norms]
+        self.movement.count([m.sparse_mean for m in moments], before, precisions)
+        if self.noise is not None and not self.noise.at_rest:
+            return None
+        if self.pruning and not self.began:
+            return None
+        settled = self.movement.settled(random) and not self._all_used(moments)
+        return Verdict.SETTLED if settled else None
+
+    def _all_used(self, moments: Sequence[Moments]) -> bool:
+        """Whether the prior has no say yet: EM begins so where one coefficient is very large.
+
+        With fewer data than unknowns the mean then stands still, and all precisions only grow.
+        """
+        tasks = self.model.tasks
+        n_data = sum(t.operator.shape[0] for t in tasks)
+        used = sum(m.freedom for m in moments)
+        few = n_data < self.model.n_unknowns * len(tasks)
+        return few and used > ALL_USED * n_data and self._growing > MOST
+
+    def advance(self) -> None:
+        """Move on: the M-step, and the noise."""
+        alpha = update_precision(self.model, self._moments)
+        if self.pruning:
+            alpha = self._pruned(alpha)
+        xp = backend.namespace(alpha)
+        grows = xp.astype(alpha > STILL_GROWING * self.alpha, alpha.dtype)
+        self._growing = float(xp.mean(grows))
+        self.alpha = alpha
+        if self.noise is not None:
+            self.noise.follow(self._moments, pruned=self.began > 0 or not self.pruning)
+
+    def _at_the_noise(self, moments: Moments) -> Moments:
+        if moments.variance is None:
+            return moments
+        return replace(moments, variance=moments.variance / self.ratio)
+
+    def _pruned(self, alpha: Array) -> Array:
+        nearly = self.movement.n and self.movement.moving <= self.movement.n / NEARLY_SETTLED
+        early = nearly and self.noise is None
+        if not self.began and (early or self._iteration >= LATEST_PRUNING):
+            self.began = self._iteration
+        if not self.began:
+            return alpha
+        xp = backend.namespace(alpha)
+        tasks = len(self.model.tasks)
+        relevant = sum(m.freedom for m in self._moments) / tasks
+        kappa = strictness(int(alpha.shape[0]), relevant) / tasks
+        return xp.minimum((1 + kappa) * alpha, LARGEST * xp.min(alpha))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what the sentences of a verdict may name."""
+        return {"share": self.movement.share, "moving": self.movement.moving, "n": self.movement.n}
+
+    @property
+    def unfinished(self) -> Verdict:
+        """The verdict if there are no more iterations."""
+        return Verdict.NOT_SETTLED
+
+    # -- checkpoints -------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Return what the next iteration needs."""
+        kept = {"alpha": backend.to_numpy(self.alpha), "began": np.asarray(self.began)}
+        kept["rule_iteration"] = np.asarray(self._iteration)
+        if self.noise is not None:
+            kept.update(self.noise.state())
+        return kept
+
+    def restore(self, kept: dict[str, np.ndarray]) -> None:
+        """Go on from there."""
+        self.alpha = backend.from_numpy(kept["alpha"], self.alpha)
+        self.began = int(kept.get("began", np.asarray(0)))
+        self._iteration = int(kept.get("rule_iteration", np.asarray(0)))
+        if self.noise is not None:
+            self.noise.restore(kept)

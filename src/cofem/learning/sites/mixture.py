@@ -1,0 +1,141 @@
+"""A spike and a grid of slabs: one prior for all coordinates, with weights that are learned.
+
+Every coordinate, in units in which its column of Φ has length one, is zero with probability
+w_0 and otherwise normal with one of the variances s_k of a fixed grid. A few numbers describe
+all coordinates, so the data determine them, and the noise precision with them: that is what
+one free precision for every coordinate cannot offer (``docs/prior.md``).
+
+A coordinate is seen through the data and all other coordinates as a value v with precision c.
+Under the k-th slab its posterior is normal with mean g_k v and variance g_k / c, where
+g_k = ρ_k / (1 + ρ_k) and ρ_k = s_k c / θ, θ the squared length of its column. The slab's
+evidence, beside that of the spike, is
+
+    e_k = ½ (v² c g_k − log(1 + ρ_k)),          without the half if complex.
+
+Coordinates that share their scale (tasks, groups) add up their evidences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cofem.learning.sites.shares import Seen, Shares, normal_shares, rectified_shares
+from cofem.model.model import Tie
+
+# Neighbouring scales differ by this factor in variance, two in size: a finer grid changes the
+# error by less than one per cent.
+SCALE_RATIO = 4.0
+# The largest scale over the power per non-zero coordinate that the data have if a fifth of what
+# they can determine is non-zero: one coordinate may hold nearly all of it.
+LARGEST_SCALE = 40.0
+# 24 scales span 4^24: coefficients from 1 to 10^7.
+N_SCALES = 24
+# The share of what the data can determine that is non-zero in the beginning.
+FIRST_SHARE = 0.2
+# In the beginning that share is spread over so many scales; one that is added later has the
+# same weight at first.
+FIRST_SPREAD = 14
+# A slab whose variance is below this share of the noise that a coordinate is seen with cannot
+# be told from the spike; it would let dense, small coefficients explain the noise.
+FAINTEST = 1.0
+# Fewer data than unknowns determine at most this many non-zeros per datum.
+MOST_PER_DATUM = 0.5
+
+
+@dataclass(frozen=True)
+class MixturePrior:
+    """The prior, and how much larger than in the beginning the noise precision is.
+
+    Attributes
+    ----------
+    scales : ndarray (K + 1,)
+        Slab variances times the noise precision of the beginning; the first is zero, the spike.
+    weights : ndarray (K + 1,)
+        Of the components, those that are not in use included.
+    tie : Tie
+        Groups of coordinates that share their scale.
+    half : float
+        ½, or 1 if complex.
+    most : float
+        The largest total weight of the slabs.
+    first : ndarray (K + 1,)
+        The weights of the beginning.
+    nonnegative : bool
+        Slabs are half-normal: nothing is below zero.
+    """
+
+    scales: np.ndarray
+    weights: np.ndarray
+    tie: Tie
+    half: float
+    most: float
+    first: np.ndarray
+    nonnegative: bool = False
+
+    @classmethod
+    def beginning(
+        cls, power: float, n_data: int, n_unknowns: int, tie: Tie, half: float,
+        nonnegative: bool = False,
+    ) -> MixturePrior:  # fmt: skip
+        """Return the prior to begin with.
+
+        Parameters
+        ----------
+        power : float
+            Σ|y|² times the noise precision of the beginning.
+        n_data, n_unknowns : int
+            N and D.
+        """
+        share = FIRST_SHARE * min(n_data, n_unknowns) / n_unknowns
+        top = LARGEST_SCALE * power / (share * n_unknowns)
+        scales = np.concatenate([[0.0], top * SCALE_RATIO ** -np.arange(N_SCALES, dtype=float)])
+        weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
+        weights[0] = 1 - share
+        most = MOST_PER_DATUM * n_data / n_unknowns if n_data < n_unknowns else 1.0
+        return cls(scales, weights, tie, half, most, weights, nonnegative)
+
+    @property
+    def slabs(self) -> float:
+        """The total weight of all but the spike; never quite zero."""
+        return max(1 - float(self.weights[0]), 1e-12)
+
+    def in_use(self, visible: float) -> np.ndarray:
+        """Return which components stand above the noise of a typical coordinate."""
+        used = self.scales * visible >= FAINTEST
+        used[:2] = True
+        return np.asarray(used)
+
+    def given(self, seen: Sequence[Seen], ratios: Sequence[float], visible: float) -> Shares:
+        """Return what the components say where every family sees the coordinates like this.
+
+        Parameters
+        ----------
+        seen : sequence of Seen
+            Precisions are those at the noise precision of the family's E-step.
+        ratios : sequence of float
+            The true noise precision of every family over that of its E-step.
+        visible : float
+            The inverse of the smallest scale that stands out of the noise.
+        """
+        used = self.in_use(visible)
+        weights = np.where(used, self.weights, 0.0)
+        which = np.flatnonzero(weights > 0)
+        logs = np.log(weights[which] / weights.sum())
+        parts = seen, self.scales[which], logs, ratios, self.half, self.tie
+        found = (rectified_shares if self.nonnegative else normal_shares)(*parts)
+        total = np.zeros_like(self.weights)
+        total[which] = found.weights
+        return replace(found, weights=total)
+
+    def learned(self, shares: Shares, visible: float) -> MixturePrior:
+        """Return the prior with the weights that the data ask for."""
+        used = self.in_use(visible)
+        asked = shares.weights
+        slabs = float(asked[1:].sum())
+        if slabs > self.most:
+            asked = asked * (self.most / slabs)
+            asked[0] = 1 - self.most
+        return replace(self, weights=np.where(used, asked, self.first))

@@ -1,0 +1,218 @@
+"""What a mixture's components say of every coordinate as it is seen: the sums over them.
+
+The formulas stand in :mod:`cofem.learning.sites.mixture`. NumPy arrays go through compiled loops,
+other libraries through arrays of components by coordinates, half-normal slabs through the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.learning.sites.mixture_kernels import compiled_shares, truncated_shares
+from cofem.model.model import Tie
+
+# Numbers of one array of components by coordinates, on a device.
+AT_ONCE = 1 << 26
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the data and the other coordinates see each coordinate of a family of tasks.
+
+    Attributes
+    ----------
+    value : array (L, M)
+        v, where each coordinate would be without a prior of its own.
+    precision : array (M,)
+        c, how well that is known; the same for the L tasks.
+    unit : array (M,)
+        θ times the noise precision that scales are measured in: the prior is on z_j √θ_j.
+    """
+
+    value: Array
+    precision: Array
+    unit: Array
+
+
+@dataclass(frozen=True)
+class Shares:
+    """What the prior makes of every coordinate as it is seen.
+
+    Attributes
+    ----------
+    mean, variance : array (L, M), one for every family
+        Of the coordinates.
+    spike : array (M,)
+        The probability of zero.
+    weights : ndarray (K + 1,)
+        The mean probability of every component: the weights that the data ask for.
+    log_evidence : float
+        Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone.
+    """
+
+    mean: list[Array]
+    variance: list[Array]
+    spike: Array
+    weights: np.ndarray
+    log_evidence: float
+
+
+def normal_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    """Return the sums for normal slabs.
+
+    Parameters
+    ----------
+    seen : sequence of Seen
+        One for every family.
+    scales, log_weights : ndarray (K + 1,)
+        Of the components; the first is the spike.
+    ratios : sequence of float
+        The true noise precision of every family over that of its E-step.
+    half : float
+        ½, or 1 if complex.
+    tie : Tie
+    """
+    first = seen[0].precision
+    if len(seen) == 1 and tie.labels is None and backend.is_numpy(first):
+        power = seen[0].precision * np.sum(backend.abs_squared(seen[0].value), axis=0)
+        shrinkage, spread, spike, weights, evidence = compiled_shares(
+            power, first, seen[0].unit, ratios[0] * scales, log_weights, ratios[0], half,
+            len(seen[0].value),
+        )
+        mean, variance = _moments(seen[0], shrinkage, spread, ratios[0])
+        return Shares([mean], [variance], spike, weights, float(evidence))
+    return _array_shares(seen, scales, log_weights, ratios, half, tie)
+
+
+def _array_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    """Do the same in any array library, for several families and groups.
+
+    All components at once, which a device wants, for as many coordinates as stay in memory.
+    """
+    n = int(seen[0].precision.shape[0])
+    size = n if tie.labels is not None else max(AT_ONCE // len(scales), 1)
+    blocks = [slice(i, min(i + size, n)) for i in range(0, n, size)]
+    parts = [
+        _block_of_shares(
+            [Seen(s.value[:, block], s.precision[block], s.unit[block]) for s in seen],
+            scales, log_weights, ratios, half, tie,
+        )
+        for block in blocks
+    ]  # fmt: skip
+    if len(parts) == 1:
+        return parts[0]
+    xp = backend.namespace(seen[0].precision)
+    weights = [p.weights * (p.spike.shape[0] / n) for p in parts]
+    return Shares(
+        [xp.concat([p.mean[i] for p in parts], axis=1) for i in range(len(seen))],
+        [xp.concat([p.variance[i] for p in parts], axis=1) for i in range(len(seen))],
+        xp.concat([p.spike for p in parts]),
+        np.sum(weights, axis=0),
+        sum(p.log_evidence for p in parts),
+    )
+
+
+def _block_of_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    first = seen[0].precision
+    xp = backend.namespace(first)
+    dtype = backend.to_numpy(first[:1]).dtype
+    column, logs = (
+        backend.from_numpy(x.astype(dtype)[:, None], first) for x in (scales, log_weights)
+    )
+    kept: list[Array] = []
+    for ratio, s in zip(ratios, seen, strict=True):
+        rho = column * (ratio * s.precision / s.unit)
+        kept.append(1 / (1 + rho))
+        power = (half * ratio) * s.precision * xp.sum(backend.abs_squared(s.value), axis=0)
+        evidence = power * (rho * kept[-1]) - (half * s.value.shape[0]) * xp.log1p(rho)
+        if tie.labels is not None:
+            evidence = xp.stack([tie.sums(evidence[k, :]) for k in range(len(scales))])
+        logs = logs + evidence
+    largest = xp.max(logs, axis=0)
+    parts = xp.exp(logs - largest)
+    total = xp.sum(parts, axis=0)
+    parts = parts / total
+    moments = []
+    for ratio, s, inverse in zip(ratios, seen, kept, strict=True):
+        mean = xp.sum(parts * inverse, axis=0)
+        spread = xp.sum(parts * (inverse - mean) ** 2, axis=0)
+        moments.append(_moments(s, mean, spread, ratio))
+    log_total = largest + xp.log(total)
+    if tie.labels is not None:  # a group's evidence counts once
+        log_total = log_total / tie.counts(log_total)
+    told = xp.concat([xp.mean(parts, axis=1), xp.reshape(xp.sum(log_total), (1,))])
+    told = backend.to_numpy(told).astype(np.float64)  # one transfer
+    return Shares(
+        [mean for mean, _ in moments],
+        [variance for _, variance in moments],
+        parts[0, :],
+        told[:-1],
+        float(told[-1]),
+    )
+
+
+def _moments(seen: Seen, kept: Array, spread: Array, ratio: float) -> tuple[Array, Array]:
+    """Return mean v E g and variance E g / c + |v|² Var g, from 1 − E g and Var g."""
+    variance = (1 - kept) / (ratio * seen.precision) + backend.abs_squared(seen.value) * spread
+    return seen.value * (1 - kept), variance
+
+
+def rectified_shares(
+    seen: Sequence[Seen],
+    scales: np.ndarray,
+    log_weights: np.ndarray,
+    ratios: Sequence[float],
+    half: float,
+    tie: Tie,
+) -> Shares:
+    """Do the same for slabs that are half-normal; on the host, in double precision."""
+    like = seen[0].precision
+    values = [backend.to_numpy(s.value).astype(np.float64) for s in seen]
+    value = np.concatenate(values)
+    precision, unit = (
+        np.concatenate([
+            np.broadcast_to(r * backend.to_numpy(getattr(s, name)), v.shape).astype(np.float64)
+            for r, s, v in zip(factors, seen, values, strict=True)
+        ])
+        for name, factors in (("precision", ratios), ("unit", [1.0] * len(seen)))
+    )
+    labels = np.arange(value.shape[1]) if tie.labels is None else tie.labels
+    mean, variance, spike, weights, evidence = truncated_shares(
+        value, precision, unit, scales, log_weights, labels, int(labels.max()) + 1
+    )
+    dtype = backend.to_numpy(like[:1]).dtype
+    ends = np.cumsum([len(v) for v in values])[:-1]
+
+    def home(rows: np.ndarray) -> list[Array]:
+        return [backend.from_numpy(part.astype(dtype), like) for part in np.split(rows, ends)]
+
+    return Shares(
+        home(mean), home(variance), backend.from_numpy(spike.astype(dtype), like), weights,
+        float(evidence),
+    )  # fmt: skip

@@ -1,0 +1,195 @@
+"""From a model to its fit: the learned prior where its end is certified, else one precision each.
+
+Starts. Expectation propagation begins at a signal to noise of 10 dB and learns the noise from
+there, which finds nearly every signal that stands well above the noise. Where it explains less,
+other ends are possible: a signal weaker than the noise is found from 0 dB, where all of y counts
+as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Then all three
+are run, and the evidence decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from cofem.backend import Array
+from cofem.learning.certificate import Certificate, certify
+from cofem.learning.loop import Callback, Keeper, LoopResult, iterate
+from cofem.learning.moments.gaussian import EStep
+from cofem.learning.noise import (
+    LARGEST_SHARE,
+    LEAST_RESIDUAL,
+    PENALTY,
+    LearnedNoise,
+    squared_rows,
+)
+from cofem.learning.sites.ard import Ard
+from cofem.learning.sites.propagation import Propagation
+from cofem.learning.stopping import Verdict
+from cofem.model.model import Model
+
+# Signal to noise at which the starts begin.
+STARTS = (10.0, 0.0, 100.0)
+# An end that explains more than this (power over noise) needs no other start.
+EXPLAINED = 30.0
+# Tasks whose noise precisions differ by less than this share one.
+UNLIKE = 2.0
+# E-steps to find the noise by pruning, where the learned prior could not.
+PRUNED_ITERATIONS = 100
+
+EStepMaker = Callable[[Model], Sequence[EStep]]
+
+
+@dataclass(frozen=True)
+class End:
+    """Where one start of the learned prior ended."""
+
+    rule: Propagation
+    found: LoopResult
+    certificate: Certificate
+
+    @property
+    def credible_noise(self) -> bool:
+        """Whether at least its noise precision can be believed."""
+        look = self.rule.look
+        return look.used < 0.5 and abs(look.log_move) < 0.2
+
+
+def noise_units(model: Model, given: bool) -> Model:
+    """Return the model at noise precisions for E-steps to be made at: all of y is noise."""
+    if given:
+        return model
+    n = sum(t.operator.shape[0] for t in model.tasks)
+    energy = math.fsum(float(squared_rows(t.y)) for t in model.tasks)
+    unit = n / energy if energy > 0 else 1.0
+    return model.with_noise([unit] * len(model.tasks))
+
+
+def own_noise(end: End) -> list[float] | None:
+    """Return the noise precision of every task by itself, or None where they are alike."""
+    model = end.rule.model
+    found: list[float] = [1.0] * len(model.tasks)
+    for family, m in zip(model.families, end.found.moments, strict=True):
+        left = squared_rows(family.y - family.operator.forward(m.mean))
+        used = m.freedom / len(family.members)
+        for row, member in enumerate(family.members):
+            n = model.tasks[member].operator.shape[0]
+            unused = max(n - used - PENALTY * math.sqrt(n), (1 - LARGEST_SHARE) * n)
+            power = float(squared_rows(family.y[row : row + 1, ...])[0])
+            found[member] = math.nan  # a task of nothing but zeros does not say
+            if power > 0:
+                found[member] = unused / max(float(left[row]), LEAST_RESIDUAL * power)
+    said = [math.log(b) for b in found if not math.isnan(b)]
+    if not said:
+        return None
+    others = math.exp(math.fsum(said) / len(said))
+    found = [others if math.isnan(b) else b for b in found]
+    return found if max(found) > UNLIKE * min(found) else None
+
+
+def _alike_together(found: list[float]) -> list[float]:
+    """Give tasks whose noise precisions are alike one, the geometric mean of theirs.
+
+    Examples
+    --------
+    >>> [round(b) for b in _alike_together([100.0, 1.0, 144.0])]
+    [120, 1, 120]
+    """
+    shared = list(found)
+    order = sorted(range(len(found)), key=found.__getitem__)
+    while order:
+        alike = [i for i in order if found[i] <= UNLIKE * found[order[0]]]
+        mean = math.exp(math.fsum(math.log(found[i]) for i in alike) / len(alike))
+        for i in alike:
+            shared[i] = mean
+        order = order[len(alike) :]
+    return shared
+
+
+def learn_mixture(
+    model: Model,
+    make: EStepMaker,
+    *,
+    given: bool,
+    max_iter: int,
+    tol: float,
+    callback: Callback | None = None,
+    keeper: Keeper | None = None,
+) -> list[End]:
+    """Fit the learned prior from its starts; return every end, in that order.
+
+    Parameters
+    ----------
+    model : Model
+        With its noise precision, or at :func:`noise_units`.
+    make : function
+        Model → E-steps.
+    given : bool
+        Whether the noise precision is the model's.
+    max_iter, tol, callback, keeper
+        As for :func:`cofem.fit`.
+    """
+    esteps = make(model)
+    ends: list[End] = []
+    spent = 0
+    for i, start in enumerate(STARTS):
+        rule = Propagation(model, start, given, tol)
+        rule.impatient = i > 0
+        found = iterate(
+            model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback,
+            keeper=keeper if i == 0 else None, spent=spent,
+        )  # fmt: skip
+        spent = int(found.history["products"][-1])
+        if found.verdict is not Verdict.HOPELESS:
+            ends.append(_ended(rule, found, esteps))
+            spent = int(found.history["products"][-1])
+        if tol == 0 or _enough(ends[0], given):
+            break
+    return ends
+
+
+def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
+    certificate, checked = certify(rule, esteps)
+    found.history["products"][-1] += checked
+    return End(rule, found, certificate)
+
+
+def with_own_noise(
+    end: End, make: EStepMaker, *, max_iter: int, tol: float, callback: Callback | None, spent: int
+) -> End:
+    """Go on from an end of joint tasks, each with noise of its own, where they are unlike."""
+    own = own_noise(end)
+    if own is None:
+        return end
+    # First each by itself; then those that turned out alike together.
+    for proportions in (lambda found: found, _alike_together):
+        model = end.rule.model.with_noise(proportions(own))
+        esteps, rule = make(model), end.rule.with_noise_of_each(model)
+        found = iterate(
+            model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
+        )
+        end = _ended(rule, found, esteps)
+        own, spent = end.rule.noise_precisions, int(found.history["products"][-1])
+    return end
+
+
+def _enough(end: End, given: bool) -> bool:
+    if end.certificate is not Certificate.GIVEN:
+        return False
+    return given or all(
+        noise.ratio * noise.energy / noise.n_data > EXPLAINED for noise in end.rule.noises
+    )
+
+
+def pruned_noise(
+    model: Model, make: EStepMaker, alpha: Array, tol: float, callback: Callback | None = None
+) -> tuple[float, int]:
+    """Return the noise precision over the model's by pruning, and the products that took."""
+    noise = LearnedNoise(model.families, 0.0)
+    rule = Ard(model, alpha * noise.ratio, max(tol, 1e-4), pruning=True, noise=noise)
+    found = iterate(
+        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=max(tol, 1e-4),
+        callback=callback,
+    )  # fmt: skip
+    return noise.ratio, int(found.history["products"][-1])

@@ -1,0 +1,1 @@
+"""The model, the methods and their options, and the checks at the door."""

@@ -1,0 +1,75 @@
+"""From what a method found to the posterior that the user gets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.learning.moments.gaussian import Report
+from cofem.learning.prior_choice import Learned
+from cofem.model.methods import Method
+from cofem.result.operations import intercepts
+from cofem.result.posterior import Posterior
+
+
+def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
+    """Return the posterior, in task order; ``joint`` says whether it has an axis of tasks."""
+    model = learned.model
+    found, reports = learned.outcome.found, learned.outcome.reports
+    xp = backend.namespace(found.alpha)
+    _add_report(found.history, reports)
+    found.troubles += [r.trouble for r in reports if r.trouble]
+
+    def per_task(name: str) -> list[Array]:
+        placed: list[Array] = [None] * len(model.tasks)
+        for family, report in zip(model.families, reports, strict=True):
+            for member in family.members:
+                placed[member] = getattr(report, name)
+        return placed
+
+    def shaped(arrays: list[Array]) -> Array:
+        return xp.stack(arrays) if joint else arrays[0]
+
+    marginals = learned.marginals
+    if marginals is not None and not joint:
+        marginals = marginals.of_one_task()
+    beta = np.array([t.noise_precision for t in model.tasks])
+    post = Posterior(
+        gaussian_mean=shaped(found.means),
+        gaussian_variance=shaped(per_task("variance")),
+        variance_error=shaped(per_task("variance_error")),
+        precision=found.alpha,
+        noise_precision=beta if joint else float(beta[0]),
+        log_evidence=math.fsum(r.log_evidence for r in reports),
+        log_evidence_error=math.sqrt(sum(r.log_evidence_error**2 for r in reports)),
+        history=found.history,
+        converged=found.converged,
+        message=found.message,
+        method=method.name,
+        options=method,
+        nonnegative=model.nonnegative,
+        prior=learned.prior,
+        marginals=marginals,
+        pull=None if learned.sites is None else shaped([pull for _, pull in learned.sites]),
+        site_precision=(
+            None if learned.sites is None else shaped([own for own, _ in learned.sites])
+        ),
+        tasks=model.tasks,
+        sparsifier=model.sparsifier,
+    )
+    if model.tasks[0].intercept is None:
+        return post
+    value, std = intercepts(post)
+    return replace(post, intercept=value, intercept_std=std)
+
+
+def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
+    """Count the reporting step with the last iteration."""
+    history["products"][-1] += sum(r.products for r in reports)
+    history["cg_steps"][-1] += max(r.cg_steps for r in reports)
+    history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)

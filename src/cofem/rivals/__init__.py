@@ -1,0 +1,1 @@
+"""Methods with a loop of their own: message passing, variational, greedy."""

@@ -1,0 +1,257 @@
+"""The vector work of one CG step, in as few passes over memory as possible.
+
+Besides the operator's product a step needs inner products and updates of three
+arrays. The search direction is kept divided by the size of its residual,
+P̃ = P ρ₀/ρ, so that its update is a plain "a x plus y" as well. For NumPy arrays the
+rest is three compiled loops, each one pass, in place and without Python's lock, so
+that threads do not wait for each other: measured against the same updates by NumPy
+or BLAS calls on tiles they take a third of the time (``docs/speed.md``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.solvers.compiled import REORDERED, compiled
+
+# Loops over tiles take slices of them: an index that starts elsewhere than at zero might be
+# negative, for all that the compiler knows, and the loop is not vectorised.
+TILE = 2048
+
+
+@compiled(**REORDERED)
+def _dot(a: Any, b: Any) -> float:
+    """Re(ā b) in double precision: single numbers are multiplied outside their range."""
+    return np.float64(a.real) * np.float64(b.real) + np.float64(a.imag) * np.float64(b.imag)
+
+
+@compiled(**REORDERED)
+def weighted_norm_squared(r: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Σ_j weight_j |r_j|² of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        for j in range(r.shape[1]):
+            total += _dot(r[q, j], r[q, j]) * weight[j]
+        out[q] = total
+    return out
+
+
+@compiled(**REORDERED)
+def begin(
+    rhs: np.ndarray, factor: float, inverse: np.ndarray, r: np.ndarray, p: np.ndarray
+) -> np.ndarray:
+    """Write R = factor·RHS and P = M⁻¹R, in their own precision; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        for j in range(r.shape[1]):
+            r[q, j] = rhs[q, j] * factor
+            p[q, j] = r[q, j] * inverse[j]
+            total += _dot(r[q, j], r[q, j]) * inverse[j]
+        out[q] = total
+    return out
+
+
+@compiled(**REORDERED)
+def begin_at(
+    x: np.ndarray, r: np.ndarray, p: np.ndarray, g: np.ndarray, diagonal: np.ndarray,
+    inverse: np.ndarray,
+) -> np.ndarray:  # fmt: skip
+    """R −= G + diagonal∘X and P = M⁻¹R in place; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        for j in range(r.shape[1]):
+            value = r[q, j] - (g[q, j] + diagonal[j] * x[q, j])
+            r[q, j] = value
+            p[q, j] = value * inverse[j]
+            total += _dot(value, value) * inverse[j]
+        out[q] = total
+    return out
+
+
+@compiled(**REORDERED)
+def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
+    """G += diagonal∘P in place; return Re⟨p, g⟩ of every row."""
+    out = np.zeros(p.shape[0])
+    for q in range(p.shape[0]):
+        total = 0.0
+        for j in range(p.shape[1]):
+            value = g[q, j] + diagonal[j] * p[q, j]
+            g[q, j] = value
+            total += _dot(p[q, j], value)
+        out[q] = total
+    return out
+
+
+@compiled(**REORDERED)
+def descend(
+    r: np.ndarray, g: np.ndarray, step: np.ndarray, inverse: np.ndarray
+) -> np.ndarray:
+    """R −= step G in place; return rᴴM⁻¹r of every row."""
+    out = np.zeros(r.shape[0])
+    for q in range(r.shape[0]):
+        total = 0.0
+        length = inverse.dtype.type(step[q])  # a double here would make all of it double
+        for j in range(r.shape[1]):
+            value = r[q, j] - length * g[q, j]
+            r[q, j] = value
+            total += _dot(value, value) * inverse[j]
+        out[q] = total
+    return out
+
+
+@compiled(**REORDERED)
+def turn(
+    x: np.ndarray,
+    p: np.ndarray,
+    r: np.ndarray,
+    step: np.ndarray,
+    factor: np.ndarray,
+    inverse: np.ndarray,
+) -> None:
+    """X += step P, and then P += factor M⁻¹R, in place."""
+    for q in range(p.shape[0]):
+        length, multiple = inverse.dtype.type(step[q]), inverse.dtype.type(factor[q])
+        for j in range(p.shape[1]):
+            direction = p[q, j]
+            x[q, j] += length * direction
+            p[q, j] = direction + multiple * (inverse[j] * r[q, j])
+
+
+@compiled(**REORDERED)
+def advance(
+    x: np.ndarray,
+    r: np.ndarray,
+    p: np.ndarray,
+    g: np.ndarray,
+    diagonal: np.ndarray,
+    inverse: np.ndarray,
+    unit: np.ndarray,
+    rho: np.ndarray,
+    largest: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Take one CG step in place; ρ and the largest inverse step length follow it.
+
+    One call, so that Python's lock is taken once a step. Rows without positive
+    curvature, NaN included, have failed and stay as they are, and so do rows that are
+    solved, which only the joint rule keeps.
+
+    Returns
+    -------
+    failed, length, ratio : array (Q,)
+        Which rows have failed, and the two coefficients of the textbook's CG.
+    """
+    curved = curvature(p, g, diagonal)
+    n_rows = len(curved)
+    step, length, ratio = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
+    failed = np.zeros(n_rows, dtype=np.bool_)
+    for q in range(n_rows):
+        if curved[q] > 0 and rho[q] > 0:
+            step[q] = unit[q] / curved[q]
+            length[q] = step[q] * (unit[q] / rho[q])  # γ for P itself
+            largest[q] = max(largest[q], 1 / length[q])
+        else:
+            failed[q] = rho[q] != 0
+    rho_new = descend(r, g, step, inverse)
+    factor = np.zeros(n_rows)
+    for q in range(n_rows):
+        if step[q] > 0:
+            ratio[q] = rho_new[q] / rho[q]
+            if rho_new[q] > 0:
+                factor[q] = unit[q] / rho_new[q]
+            rho[q] = rho_new[q]
+    turn(x, p, r, step, factor, inverse)
+    return failed, length, ratio
+
+
+@compiled(**REORDERED)
+def signed(bits: np.ndarray, scaling: np.ndarray, out: np.ndarray) -> None:
+    """Write ±scaling, plus where a bit is set."""
+    for q in range(bits.shape[0]):
+        for j in range(bits.shape[1]):
+            out[q, j] = scaling[j] if bits[q, j] else -scaling[j]
+
+
+@compiled(**REORDERED)
+def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Σ_q Re(b̄_q∘x_q) and the sum of its squares, each (D,), in one pass."""
+    n = rhs.shape[1]
+    total, squares = np.zeros(n), np.zeros(n)
+    for first in range(0, n, TILE):  # a tile's sums stay in the cache
+        tile = slice(first, min(first + TILE, n))
+        sums, sums_of_squares = total[tile], squares[tile]
+        for q in range(rhs.shape[0]):
+            b, solution = rhs[q, tile], x[q, tile]
+            for j in range(len(b)):
+                one = _dot(b[j], solution[j])
+                sums[j] += one
+                sums_of_squares[j] += one * one
+    return total, squares
+
+
+@compiled(**REORDERED)
+def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
+    """Turn a sum and a sum of squares of n numbers into mean and sample variance, in place."""
+    unbiased = n / max(n - 1, 1)
+    for j in range(total.shape[0]):
+        mean = total[j] / n
+        total[j] = mean
+        squares[j] = max(squares[j] / n - mean * mean, 0.0) * unbiased
+
+
+@compiled
+def moving(new: np.ndarray, old: np.ndarray, precision: np.ndarray, limit: float) -> int:
+    """Return how many entries of (L, D) rows moved by more than √(limit / precision)."""
+    count = 0
+    for row in range(new.shape[0]):
+        for j in range(new.shape[1]):
+            step = np.float64(new[row, j]) - old[row, j]
+            if step * step * precision[j] > limit:
+                count += 1
+    return count
+
+
+@compiled(**REORDERED)
+def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
+    """Return ‖new − old‖² and ‖new‖² of two vectors."""
+    distance = size = 0.0
+    for j in range(len(new)):
+        step = new[j] - old[j]
+        distance += _dot(step, step)
+        size += _dot(new[j], new[j])
+    return distance, size
+
+
+class ArrayKernels:
+    """The same updates in the array API standard: new arrays, any library."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+
+    def weighted_norm_squared(self, r: Array, weight: Array) -> Array:
+        """Σ_j weight_j |r_j|² of every row."""
+        return self._xp.sum(weight * backend.abs_squared(r), axis=-1)
+
+    def curvature(self, p: Array, g: Array, diagonal: Array) -> tuple[Array, Array]:
+        """Return G + diagonal∘P and its inner product with P."""
+        g = g + diagonal * p
+        return g, self._xp.sum(backend.real(backend.conj(p) * g), axis=-1)
+
+    def descend(
+        self, x: Array, r: Array, p: Array, g: Array, step: Array, inverse: Array
+    ) -> tuple[Array, Array, Array]:
+        """Return X + step P, R − step G and rᴴM⁻¹r."""
+        step = step[:, None]
+        x = x + step * p
+        r = r - step * g
+        return x, r, self.weighted_norm_squared(r, inverse)
+
+    def turn(self, p: Array, r: Array, factor: Array, inverse: Array) -> Array:
+        """Return P + factor M⁻¹R."""
+        return p + factor[:, None] * (inverse * r)

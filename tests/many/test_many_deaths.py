@@ -1,0 +1,158 @@
+"""fit_many: the same numbers, whatever is killed on the way."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from many_cases import OPTIONS, assert_rows_close, assert_same, place, problems
+
+from cofem.many import fit_many, running
+from cofem.operators import from_functions
+
+CHILD = """
+import sys
+sys.path.insert(0, {tests!r})
+from many_cases import OPTIONS, problems
+from cofem.many import fit_many
+phi, Y = problems(60)
+print("begun", flush=True)
+fit_many(phi, Y, store={store!r}, **OPTIONS)
+print("ended", flush=True)
+"""
+
+
+def run_and_kill(kind, path, kills):
+    """Kill a run at random moments; whatever is marked done is whole, and the end is the same."""
+    phi, Y = problems(60)
+    expected = fit_many(phi, Y, **OPTIONS)
+    # Small chunks, written all the time, so that a kill falls into a write.
+    code = "import cofem.many.running as r; r.COMMIT_SECONDS = r.CHUNK_SECONDS = 0.0\n"
+    code += CHILD.format(tests=str(Path(__file__).parent), store=str(path))
+    rng = np.random.default_rng(0)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    for _ in range(kills):
+        child = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env=environment
+        )
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(rng.uniform(0, 0.2))
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
+        check_what_is_done(kind, path, expected)
+    assert_rows_close(fit_many(phi, Y, store=path, **OPTIONS), expected)
+
+
+def test_a_run_may_be_killed_at_any_moment(tmp_path):
+    run_and_kill("folder", tmp_path / "many", kills=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["folder", "zarr"])
+def test_a_run_may_be_killed_again_and_again(kind, tmp_path):
+    run_and_kill(kind, place(kind, tmp_path), kills=20)
+
+
+def check_what_is_done(kind, path, expected):
+    """Look at the files alone: rows that are marked must be there."""
+    marked = path / ("settings.json" if kind == "folder" else "zarr.json")
+    if not marked.exists() or "begun" in marked.read_text():
+        return
+    if kind == "folder":
+        arrays = {name: np.load(path / f"{name}.npy") for name in ("state", "mean", "precision")}
+    else:
+        import zarr
+
+        group = zarr.open_group(path, mode="r")
+        if "cofem" not in group.attrs:
+            return
+        arrays = {name: group[name][:] for name in ("state", "mean", "precision")}
+    done = arrays["state"] > 0
+    for name in ("mean", "precision"):
+        there, wanted = arrays[name][done], getattr(expected, name)[done]
+        np.testing.assert_allclose(there, wanted, rtol=1e-9, atol=1e-12)
+
+
+class KillOnce:
+    """A forward product that ends its process, the first time it is called in a worker."""
+
+    def __init__(self, phi, token, parent):
+        self.phi, self.token, self.parent = phi, token, parent
+
+    def __call__(self, z):
+        if os.getpid() != self.parent and not self.token.exists():
+            self.token.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return z @ self.phi.T
+
+
+def test_a_local_worker_dies_and_nothing_is_lost(tmp_path):
+    matrix, Y = problems(16)
+    kill = KillOnce(matrix, tmp_path / "killed", os.getpid())
+    phi = from_functions(kill, lambda y: y @ matrix, matrix.shape, float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # joblib tells that a worker stopped
+        many = fit_many(phi, Y, n_jobs=2, **OPTIONS)
+    assert (tmp_path / "killed").exists()
+    assert_rows_close(many, fit_many(phi, Y, **OPTIONS))
+
+
+def test_workers_that_always_die_are_an_error(tmp_path, monkeypatch):
+    phi, Y = problems(12)
+    calls = []
+
+    def broken(*arguments):
+        calls.append(arguments)
+        raise OSError("no cluster")
+
+    monkeypatch.setattr(running, "_parallel", broken)
+    with pytest.raises(RuntimeError, match=r"failed 3 times in a row.*10 problems are left"):
+        fit_many(phi, Y, store=tmp_path / "many", **OPTIONS)
+    assert len(calls) == 3
+    monkeypatch.undo()
+    assert_same(fit_many(phi, Y, store=tmp_path / "many", **OPTIONS), phi, Y, **OPTIONS)
+
+
+def test_a_dask_worker_is_killed_half_way(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setattr(running, "CHUNK_SECONDS", 0.05)
+    monkeypatch.setattr(running, "COMMIT_SECONDS", 0.0)
+    phi, Y = problems(80, 60, 120)
+    options = {**OPTIONS, "max_iter": 40}
+    expected = fit_many(phi, Y, **options)
+    killed = []
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, host="127.0.0.1",
+            dashboard_address=None,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):  # fmt: skip
+        pids = list(client.run(os.getpid).values())
+
+        def kill_half_way():
+            state = tmp_path / "many" / "state.npy"
+            for _ in range(3000):
+                if state.exists() and 10 <= np.sum(np.load(state) > 0) < 60:
+                    os.kill(pids[0], signal.SIGKILL)
+                    killed.append(pids[0])
+                    return
+                time.sleep(0.01)
+
+        killer = threading.Thread(target=kill_half_way)
+        killer.start()
+        with joblib.parallel_config("dask"):
+            many = fit_many(phi, Y, store=tmp_path / "many", **options)
+        killer.join()
+        assert pids[0] not in client.run(os.getpid).values()
+    assert killed == pids[:1]
+    assert many.failed == []
+    assert_rows_close(many, expected)

@@ -1,0 +1,327 @@
+"""The posterior's own methods against the dense covariance."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import cofem
+from cofem.operators import DCT, Convolution, Dense, FiniteDifference
+from cofem.result import sampling
+
+N, D, BETA = 12, 16, 50.0
+
+
+def problem(seed=0, complex_=False, n=N, d=D):
+    random = np.random.default_rng(seed)
+
+    def draw(*shape):
+        x = random.standard_normal(shape)
+        return (x + 1j * random.standard_normal(shape)) / 2**0.5 if complex_ else x
+
+    phi, y = draw(n, d) / n**0.5, draw(n)
+    alpha = 10 ** random.uniform(-1, 2, d)
+    covariance = np.linalg.inv(BETA * phi.conj().T @ phi + np.diag(alpha))
+    return phi, y, alpha, covariance, BETA * covariance @ phi.conj().T @ y
+
+
+def exact(complex_=False, method="em", **options):
+    phi, y, alpha, covariance, mean = problem(complex_=complex_, **options)
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, method=method)
+    return post, covariance, mean
+
+
+# -- samples -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("method", ["em", "cofem"])
+def test_samples_have_the_posteriors_mean_and_covariance(complex_, method):
+    post, covariance, mean = exact(complex_, method)
+    n = 8000
+    draws = post.sample(n, seed=1)
+    assert draws.shape == (n, D)
+    assert np.iscomplexobj(draws) == complex_
+    root = np.linalg.inv(np.linalg.cholesky(covariance))
+    white = (draws - mean) @ root.T  # standard normal, independent, if all is right
+    # 16 means of standard deviation 1/√n, 136 covariances of at most √2/√n: all within 5
+    # standard errors, an error rate of 1e-4.
+    assert (abs(white.mean(axis=0)) < 5 / n**0.5).all()
+    second = white.T @ white.conj() / n
+    assert (abs(second - np.eye(D)) < 5 * 2**0.5 / n**0.5).all()
+    if complex_:  # circular: no correlation without the conjugate
+        assert (abs(white.T @ white / n) < 5 * 2**0.5 / n**0.5).all()
+
+
+@pytest.mark.parametrize("method", ["em", "cofem"])
+def test_std_of_samples_is_std(method):
+    post, covariance, _ = exact(method=method)
+    draws = post.sample(4000, seed=2)
+    exact_std = np.sqrt(np.diag(covariance))
+    # A standard deviation of 4000 draws is good to 1/√8000 = 1.1 %: five of them.
+    np.testing.assert_allclose(draws.std(axis=0), exact_std, rtol=0.056)
+    error = post.variance_error / post.variance / 2
+    assert (abs(post.std / exact_std - 1) < 0.001 + 4.5 * error).all()
+
+
+def test_samples_are_reproducible():
+    post, _, _ = exact()
+    np.testing.assert_array_equal(post.sample(20, seed=5), post.sample(20, seed=5))
+    assert not np.array_equal(post.sample(20, seed=5), post.sample(20, seed=6))
+    assert not np.array_equal(post.sample(2), post.sample(2))
+    # No draw comes twice, within a block of solves or across blocks.
+    draws = post.sample(50, seed=5)
+    assert len({tuple(row) for row in draws}) == 50
+
+
+def test_samples_of_joint_tasks():
+    phi, y, alpha, covariance, mean = problem()
+    post = cofem.posterior(phi, np.stack([y, -y]), precision=alpha, noise_precision=BETA)
+    draws = post.sample(3000, seed=0)
+    assert draws.shape == (3000, 2, D)
+    scale = np.sqrt(np.diag(covariance))
+    z = (draws.mean(axis=0) - np.stack([mean, -mean])) / (scale / 3000**0.5)
+    assert (abs(z) < 4.7).all()  # 32 scores: error rate 1e-4
+    a, b = ((draws[:, i] - draws[:, i].mean(axis=0)) / scale for i in (0, 1))
+    assert (abs((a * b).mean(axis=0)) < 4.7 / 3000**0.5).all()  # the tasks are independent
+
+
+def test_samples_of_a_nonnegative_posterior():
+    phi, y, alpha, _, _ = problem()
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
+    draws = post.sample(8000, seed=0)
+    assert (draws >= 0).all()
+    z = (draws.mean(axis=0) - post.mean) / (post.std / 8000**0.5)
+    assert (abs(z) < 4.5).all()  # 16 scores: error rate 1e-4
+    # A coordinate that is not zero once in a thousand draws shows nothing of its spread.
+    seen = post.probability_of_zero < 0.99
+    assert seen.sum() >= 10
+    np.testing.assert_allclose(draws.std(axis=0)[seen], post.std[seen], rtol=0.08)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, "3", None])
+def test_a_bad_number_of_samples_is_named(bad):
+    post, _, _ = exact()
+    with pytest.raises((ValueError, TypeError), match=r"\bn\b"):
+        post.sample(bad)
+
+
+# -- maps ----------------------------------------------------------------------
+
+
+@pytest.fixture(params=["rows", "factor", "samples"])
+def route(request, monkeypatch):
+    """Each of the three ways to the variance of a map, forced."""
+    if request.param != "rows":
+        monkeypatch.setattr(sampling, "EXACT_ROWS", 0)
+    if request.param == "samples":
+        monkeypatch.setattr(sampling, "EXACT_UNKNOWNS", 0)
+    return request.param
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+def test_variance_of_a_map(route, complex_):
+    post, covariance, _ = exact(complex_)
+    random = np.random.default_rng(3)
+    R = random.standard_normal((7, D)) + (1j * random.standard_normal((7, D)) if complex_ else 0)
+    expected = np.diag(R @ covariance @ R.conj().T).real
+    if route == "samples":
+        # Relative error √(2/4000) = 2.2 % (√(1/4000) complex); five of them.
+        found = post.variance_of(R, n_samples=4000)
+        np.testing.assert_allclose(found, expected, rtol=0.112)
+    else:
+        np.testing.assert_allclose(post.variance_of(R), expected, rtol=1e-5)
+    assert not np.iscomplexobj(post.variance_of(R))
+
+
+def test_variance_of_a_complex_map_of_real_unknowns(route):
+    post, covariance, _ = exact()
+    random = np.random.default_rng(3)
+    R = random.standard_normal((7, D)) + 1j * random.standard_normal((7, D))
+    expected = np.diag(R @ covariance @ R.conj().T).real
+    found = post.variance_of(R, n_samples=4000)
+    np.testing.assert_allclose(found, expected, rtol=0.112 if route == "samples" else 1e-5)
+
+
+@pytest.mark.parametrize("op", [DCT(D), FiniteDifference((D,), 0), Convolution([1.0, 0.5], D)])
+def test_variance_of_an_operator(op):
+    post, covariance, _ = exact()
+    R = op.to_dense()
+    np.testing.assert_allclose(
+        post.variance_of(op), np.diag(R @ covariance @ R.T), rtol=1e-5
+    )
+
+
+def test_variance_of_more_rows_than_a_block():
+    post, covariance, _ = exact()
+    R = np.random.default_rng(0).standard_normal((300, D))
+    np.testing.assert_allclose(
+        post.variance_of(R), np.diag(R @ covariance @ R.T), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize("method", ["em", "cofem"])
+def test_predict(complex_, method):
+    post, covariance, mean = exact(complex_, method)
+    random = np.random.default_rng(4)
+    R = random.standard_normal((5, D)) + (1j * random.standard_normal((5, D)) if complex_ else 0)
+    variance = np.diag(R @ covariance @ R.conj().T).real
+    centre, spread = post.predict(R)
+    np.testing.assert_allclose(centre, R @ mean, rtol=0, atol=1e-4 * abs(mean).max())
+    np.testing.assert_allclose(spread, np.sqrt(variance + 1 / BETA), rtol=1e-5)
+    centre, spread = post.predict(Dense(R), noise=False)
+    np.testing.assert_allclose(spread, np.sqrt(variance), rtol=1e-5)
+
+
+def test_predictions_cover_new_data():
+    random = np.random.default_rng(0)
+    alpha = 10 ** random.uniform(-1, 2, 60)
+    inside = []
+    for _ in range(40):
+        phi = random.standard_normal((70, 60)) / 6
+        z = random.standard_normal(60) / np.sqrt(alpha)
+        y = phi @ z + random.standard_normal(70) / BETA**0.5
+        post = cofem.posterior(phi[:40], y[:40], precision=alpha, noise_precision=BETA)
+        centre, spread = post.predict(phi[40:])
+        inside.append(abs(y[40:] - centre) < 1.96 * spread)
+    # 1200 predictions, correlated in thirties; ± 0.03 is about three standard errors.
+    assert abs(np.mean(inside) - 0.95) < 0.03
+
+
+@pytest.mark.parametrize("call", ["variance_of", "predict"])
+def test_a_map_of_another_width_is_refused(call):
+    post, _, _ = exact()
+    with pytest.raises(ValueError, match=str(D)):
+        getattr(post, call)(np.ones((3, D + 1)))
+    name = "linear_map" if call == "variance_of" else "phi_new"
+    with pytest.raises((ValueError, TypeError), match=name):
+        getattr(post, call)(np.full((3, D), np.nan))
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one phi", "a list"])
+def test_maps_of_joint_tasks_have_an_axis_of_tasks(shared):
+    phi, y, alpha, _, _ = problem()
+    beta = [BETA, 5 * BETA]
+    phis = phi if shared else [phi, phi[:20]]
+    data = [y, 2 * y] if shared else [y, y[:20]]
+    joint = cofem.posterior(phis, data, precision=alpha, noise_precision=beta)
+    R = np.random.default_rng(4).standard_normal((5, D))
+    variance, (centre, spread) = joint.variance_of(R), joint.predict(R)
+    assert variance.shape == centre.shape == spread.shape == (2, 5)
+    for i, (p, d) in enumerate(zip([phi, phi] if shared else phis, data, strict=True)):
+        covariance = np.linalg.inv(beta[i] * p.T @ p + np.diag(alpha))
+        expected = np.diag(R @ covariance @ R.T)
+        np.testing.assert_allclose(variance[i], expected, rtol=1e-5)
+        np.testing.assert_allclose(spread[i], np.sqrt(expected + 1 / beta[i]), rtol=1e-5)
+        mean = R @ (beta[i] * covariance @ (p.T @ d))
+        np.testing.assert_allclose(centre[i], mean, rtol=0, atol=1e-4 * abs(mean).max())
+
+
+def test_a_list_of_one_task_has_its_axis_too():
+    phi, y, alpha, _, _ = problem()
+    joint = cofem.posterior(phi, y[None], precision=alpha, noise_precision=BETA)
+    assert joint.variance_of(np.eye(D)).shape == (1, D)
+
+
+@pytest.mark.parametrize("call", ["variance_of", "predict"])
+def test_maps_of_a_nonnegative_posterior_are_refused_with_a_way_out(call):
+    phi, y, alpha, _, _ = problem()
+    positive = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
+    with pytest.raises(ValueError, match=r"non-negative.*post\.sample\(1000\)"):
+        getattr(positive, call)(np.eye(D))
+
+
+# -- intervals -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.999])
+def test_interval_and_support(level):
+    post, covariance, mean = exact()
+    low, high = post.interval(level)
+    std = np.sqrt(np.diag(covariance))
+    np.testing.assert_allclose(norm.cdf((high - mean) / std), (1 + level) / 2, rtol=1e-8)
+    np.testing.assert_allclose(norm.cdf((low - mean) / std), (1 - level) / 2, rtol=1e-6)
+    np.testing.assert_array_equal(post.support(level), (low > 0) | (high < 0))
+    assert post.support(level).dtype == bool
+
+
+def test_the_support_shrinks_with_the_level():
+    post, _, _ = exact()
+    sizes = [int(post.support(level).sum()) for level in (0.1, 0.5, 0.95, 0.999999)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
+
+
+def test_default_level_is_95():
+    post, _, _ = exact()
+    np.testing.assert_array_equal(post.interval()[0], post.interval(0.95)[0])
+    np.testing.assert_array_equal(post.support(), post.support(0.95))
+
+
+def test_nonnegative_interval_and_support():
+    phi, y, alpha, _, _ = problem()
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
+    draws = post.sample(20_000, seed=0)
+    low, high = post.interval(0.9)
+    share = ((draws >= low) & (draws <= high)).mean(axis=0)
+    # Zero has a mass of its own: where it holds a whole tail, that tail is inside.
+    zero = post.probability_of_zero
+    expected = np.where(zero >= 0.95, 1.0, np.where(zero >= 0.05, 0.95, 0.9))
+    assert len(set(expected)) > 1
+    # Each share has a standard error of √(.09/20000) = 0.002: five of them.
+    np.testing.assert_allclose(share, expected, atol=0.011)
+    support = post.support(0.9)
+    np.testing.assert_array_equal(support, post.probability_of_zero < 0.05)
+    assert 0 < support.sum() < D
+
+
+def test_complex_has_no_interval_but_a_support():
+    post, covariance, mean = exact(complex_=True)
+    with pytest.raises(ValueError, match="complex"):
+        post.interval()
+    # |z − μ|²/Σ is exponential: zero is outside when |μ|² > Σ log 20.
+    expected = abs(mean) ** 2 > np.diag(covariance).real * np.log(20)
+    np.testing.assert_array_equal(post.support(), expected)
+
+
+@pytest.mark.parametrize("kind", ["real", "complex", "nonnegative"])
+@pytest.mark.parametrize("bad", [0, 1, -0.5, 1.5, np.nan, "wide", None])
+def test_a_bad_level_is_named(kind, bad):
+    phi, y, alpha, _, _ = problem(complex_=kind == "complex")
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA,
+                           nonnegative=kind == "nonnegative")  # fmt: skip
+    with pytest.raises(ValueError, match="level"):
+        post.support(bad)
+    if kind != "complex":
+        with pytest.raises(ValueError, match="level"):
+            post.interval(bad)
+
+
+def test_probability_of_zero_needs_a_nonnegative_model():
+    post, _, _ = exact()
+    with pytest.raises(ValueError, match="nonnegative"):
+        _ = post.probability_of_zero
+
+
+# -- display -------------------------------------------------------------------
+
+
+def test_repr_is_short_and_says_what_matters():
+    for post in (exact()[0], exact(complex_=True)[0], exact(method="cofem")[0]):
+        text = repr(post)
+        assert len(text) < 200
+        assert "\n" not in text
+        assert post.method in text
+        assert "16 unknowns" in text
+        assert "converged" in text
+    phi, y, alpha, _, _ = problem()
+    joint = cofem.posterior(phi, np.stack([y, y]), precision=alpha, noise_precision=[1.0, 2.0])
+    assert "2×16" in repr(joint)
+
+
+def test_posterior_is_frozen():
+    import dataclasses
+
+    post, _, _ = exact()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        post.converged = False
