@@ -11,11 +11,17 @@ from scipy.signal import lfilter
 
 from calcium_scores import COLUMNS, correlations, mean_table
 from cofem.calcium import deconvolve
-from cofem.calcium.cell import Settings, advanced, noise_level, silent_level, transformed
 from cofem.calcium.contest import above_baseline, has_oasis
-from cofem.calcium.em import fit_trace
+from cofem.calcium.half_cauchy.cell import (
+    Settings,
+    advanced,
+    noise_level,
+    silent_level,
+    transformed,
+)
+from cofem.calcium.half_cauchy.em import fit_trace
+from cofem.calcium.half_cauchy.kernel import kernel_from_times
 from cofem.calcium.indicators import GENERIC_RISE, latency
-from cofem.calcium.kernel import kernel_from_times
 from cofem.calcium.recordings import Recording
 from cofem.calcium.traces import log_response, maximin_baseline, white_noise
 from cofem.learning.banded_traces import fit_traces

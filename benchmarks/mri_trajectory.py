@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cofem import mri
-from cofem.mri.trajectory import checked_trajectory
+from cofem.mri.scanner.trajectory import checked_trajectory
 from cofem.operators import NUFFT
 from common import Result, Table, best_of, print_result
 from mri_data import coil_maps

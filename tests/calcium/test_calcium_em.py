@@ -8,8 +8,8 @@ import pytest
 import scipy.linalg
 import scipy.signal
 
-from cofem.calcium.em import RELAXATION, fit_trace, rectified_row
-from cofem.calcium.kernel import kernel_from_times
+from cofem.calcium.half_cauchy.em import RELAXATION, fit_trace, rectified_row
+from cofem.calcium.half_cauchy.kernel import kernel_from_times
 from cofem.calcium.simulation import simulate
 from cofem.calcium.traces import log_response, white_noise
 from cofem.learning.sites.rectified import rectified_second_moment

@@ -5,8 +5,8 @@ import pytest
 from scipy.ndimage import gaussian_filter1d, maximum_filter1d, minimum_filter1d
 
 from cofem.calcium import INDICATORS, maximin_baseline
-from cofem.calcium.calibration import event_odds, probability
 from cofem.calcium.foopsi import fast_oopsi
+from cofem.calcium.half_cauchy.calibration import event_odds, probability
 from cofem.calcium.indicators import indicator_named, latency
 from cofem.calcium.scoring import binned_correlation, detection
 from cofem.calcium.traces import (

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cofem import mri
-from cofem.mri.scan import read_scan
-from cofem.mri.writing import write
+from cofem.mri.files.scan import read_scan
+from cofem.mri.files.writing import write
 
 RNG = np.random.default_rng(0)
 

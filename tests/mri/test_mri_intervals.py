@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from cofem import mri
-from cofem.mri.checks import checked_data
-from cofem.mri.coils import whitening
-from cofem.mri.held_out import BINS, CENTRES, PARTS, Evidence, choose_folds
-from cofem.mri.residual import marks_of
+from cofem.mri.image.held_out import BINS, CENTRES, PARTS, Evidence, choose_folds
+from cofem.mri.image.residual import marks_of
+from cofem.mri.scanner.checks import checked_data
+from cofem.mri.scanner.coils import whitening
 
 FAST = mri.ImageOptions(max_iter=15, folds=0)
 

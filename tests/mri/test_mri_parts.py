@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from cofem.backend import Random
-from cofem.mri.edge_prior import EdgeLearner, EdgePrior
-from cofem.mri.edges import Edges
-from cofem.mri.encoding import make_encoding, mirrored
-from cofem.mri.image_precision import ImagePrecision
+from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
+from cofem.mri.image.edges import Edges
+from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.scanner.encoding import make_encoding, mirrored
 from cofem.operators import Smoothing
 from cofem.solvers import solve
 

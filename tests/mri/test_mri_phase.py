@@ -9,12 +9,12 @@ import scipy.fft
 import cofem
 from cofem import mri
 from cofem.backend import Random
-from cofem.mri.edge_prior import EdgeLearner
-from cofem.mri.edges import Edges
-from cofem.mri.encoding import make_encoding
-from cofem.mri.image_precision import ImagePrecision
-from cofem.mri.phase import held_small, turned_back
-from cofem.mri.phase_field import Cosines, PhaseField
+from cofem.mri.image.edge_prior import EdgeLearner
+from cofem.mri.image.edges import Edges
+from cofem.mri.image.phase import held_small, turned_back
+from cofem.mri.image.phase_field import Cosines, PhaseField
+from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.scanner.encoding import make_encoding
 
 
 @pytest.mark.parametrize("shape", [(16, 20), (8, 12, 9)])

@@ -5,7 +5,7 @@ import pytest
 
 from cofem import mri
 from cofem.backend import Random
-from cofem.mri.trajectory import checked_trajectory
+from cofem.mri.scanner.trajectory import checked_trajectory
 from cofem.operators import NUFFT
 
 pytest.importorskip("finufft")

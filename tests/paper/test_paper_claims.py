@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from cofem.paper import fig1, fig1_claims, fig2_claims, fig3_claims
 from cofem.paper.claims import Claim
 from cofem.paper.contestants import AMP, EM, EXACT, IRLS, OURS, PAPER, SEQUENTIAL, VI
+from cofem.paper.figures import fig1, fig1_claims, fig2_claims, fig3_claims
 
 GIB = 2**30
 

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from cofem import simulate
 from cofem.cli.errors import OneLineErrors
 from cofem.cli.paper import paper
-from cofem.paper import fig1, fig2, fig2_trial, fig3, study
+from cofem.paper import study
 from cofem.paper.claims import Claim
 from cofem.paper.contestants import ALL, EM, OURS, PAPER, SEQUENTIAL, run_contestant
-from cofem.paper.fig2_trial import on_device, trial
+from cofem.paper.figures import fig1, fig2, fig2_trial, fig3
+from cofem.paper.figures.fig2_trial import on_device, trial
 from cofem.paper.isolated import Worker, isolated
 from cofem.paper.study import Run, open_files
 
@@ -180,7 +181,7 @@ LONG = {
 @pytest.mark.parametrize("clock", ["wall", "cpu"])
 def test_a_process_is_stopped_at_its_time_limit(clock):
     ended = isolated(
-        "cofem.paper.fig2_trial:trial", LONG, time_limit=0.5, memory_limit=1e12, clock=clock
+        "cofem.paper.figures.fig2_trial:trial", LONG, time_limit=0.5, memory_limit=1e12, clock=clock
     )
     assert ended.status == "time limit"
 
@@ -201,7 +202,7 @@ def test_a_worker_keeps_its_process_until_a_call_fails():
         assert failed.status == "failed"
         assert "seed" in failed.error
         late = worker.call(
-            "cofem.paper.fig2_trial:trial", LONG,
+            "cofem.paper.figures.fig2_trial:trial", LONG,
             time_limit=0.5, memory_limit=1e12,
         )  # fmt: skip
         assert late.status == "time limit"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.calcium.cell import MIN_FRAMES, Settings
+from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings
+from cofem.calcium.half_cauchy.measured import measured_kernel
 from cofem.calcium.indicators import indicator_named
-from cofem.calcium.measured import measured_kernel
 
 METHODS = ("auto", "jumps", "banded", "cofem")
 RESPONSES = ("auto", "log", "linear")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cofem.calcium.arguments import levels_of, settings_of, traces_of
-from cofem.calcium.cell import MIN_FRAMES, Settings, fit_cell
+from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, fit_cell
 from cofem.calcium.jumps.fitting import fit_jumps
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.calcium.traces import white_noise

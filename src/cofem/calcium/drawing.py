@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from cofem.calcium.banded_result import model_of
+from cofem.calcium.half_cauchy.result import model_of
 from cofem.calcium.result import Deconvolution
 from cofem.calcium.traces import log_response_inverse
 from cofem.solvers.banded import factors as banded

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cofem.calcium import banded_result
+from cofem.calcium.half_cauchy import result as banded_result
 from cofem.calcium.jumps.counting import SIZE_SPREAD, split
 from cofem.files import atomic_write
 

@@ -114,8 +114,8 @@ def mri(
     from the data.
     """
     from cofem.mri import nrmse, reconstruct
-    from cofem.mri.scan import read_scan
-    from cofem.mri.writing import write
+    from cofem.mri.files.scan import read_scan
+    from cofem.mri.files.writing import write
 
     check_outputs(output, figure, kspace, report_page)
     scan = read_scan(kspace, coils=coils or None, index=slice_)
@@ -167,7 +167,7 @@ def check_outputs(
     output: Path, figure: Path | None, source: Path, report_page: Path | None
 ) -> None:
     """Refuse what cannot be written, before the work is done."""
-    from cofem.mri.writing import check_ending
+    from cofem.mri.files.writing import check_ending
 
     check_ending(output)
     check_writable(output, "output")

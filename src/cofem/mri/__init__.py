@@ -1,17 +1,17 @@
 """Multi-contrast MRI: images with error bars from undersampled k-space, without a λ."""
 
-from cofem.mri.coils import (
-    coil_sensitivities,
-    compress_coils,
-    noise_covariance,
-    whiten_coils,
-)
-from cofem.mri.image_options import ImageOptions
+from cofem.mri.image.options import ImageOptions
 from cofem.mri.metrics import nrmse
 from cofem.mri.phantom import phantom
 from cofem.mri.reconstruction import reconstruct
 from cofem.mri.result import Reconstruction
 from cofem.mri.sampling import power_rule_mask
+from cofem.mri.scanner.coils import (
+    coil_sensitivities,
+    compress_coils,
+    noise_covariance,
+    whiten_coils,
+)
 from cofem.mri.total_variation import joint_total_variation
 from cofem.mri.transform import to_image, to_kspace
 

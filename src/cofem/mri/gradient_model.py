@@ -23,11 +23,11 @@ from cofem import backend
 from cofem.fitting.calls import fit
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.model.methods import CoFEM
-from cofem.mri.encoding import mirrored
-from cofem.mri.fully_sampled import estimated_noise
-from cofem.mri.image_options import HISTORY, Progress
-from cofem.mri.measured import KSpace
+from cofem.mri.image.options import HISTORY, Progress
 from cofem.mri.result import Reconstruction
+from cofem.mri.scanner.encoding import mirrored
+from cofem.mri.scanner.fully_sampled import estimated_noise
+from cofem.mri.scanner.measured import KSpace
 from cofem.operators import Fourier
 
 MOST_ITERATIONS = 40

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from cofem.learning.convergence import ConvergenceWarning
-from cofem.mri.checks import checked_data
-from cofem.mri.fully_sampled import inverse_transform
 from cofem.mri.gradient_model import reconstruct_by_gradients
-from cofem.mri.image_fit import Measured
-from cofem.mri.image_options import ImageOptions, Progress
-from cofem.mri.image_posterior import PHASES, reconstruct_image
-from cofem.mri.measured import KSpace
+from cofem.mri.image.fit import Measured
+from cofem.mri.image.options import ImageOptions, Progress
+from cofem.mri.image.posterior import PHASES, reconstruct_image
 from cofem.mri.result import Reconstruction
-from cofem.mri.trajectory import checked_trajectory
+from cofem.mri.scanner.checks import checked_data
+from cofem.mri.scanner.fully_sampled import inverse_transform
+from cofem.mri.scanner.measured import KSpace
+from cofem.mri.scanner.trajectory import checked_trajectory
 from cofem.progress import FitProgress
 
 MODELS = ("image", "gradient")

@@ -14,9 +14,9 @@ import numpy as np
 from cofem import backend, mri
 from cofem.files import atomic_write
 from cofem.model.methods import CoFEM
-from cofem.mri.encoding import mirrored
 from cofem.mri.figures import reconstruction_figure
-from cofem.paper.fig2_trial import on_device
+from cofem.mri.scanner.encoding import mirrored
+from cofem.paper.figures.fig2_trial import on_device
 
 FILE = "sri24_pd_t2_t1_200x200.npz"
 MASKS = "masks_author_seed1111_49lines"

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.signal
 from scipy.ndimage import gaussian_filter1d
 
-from cofem.calcium.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
+from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import spike_size
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search

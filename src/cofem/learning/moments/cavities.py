@@ -5,8 +5,8 @@ mean field of :mod:`cofem.learning.moments.shrinkage`), which the trace of H giv
 probes are enough, and what is left of their noise shakes no single coordinate. Where columns are
 coherent it is not so, and the probes see it: their estimates of 1 − h_j = c_j/(α_j + c_j) depart
 from the field by more than their own noise. How much more, relative to the field, is told, and
-the end is not certified. (Cavities of their own from noisy estimates were tried, with memory and with
-shrinkage of each: they never came to rest, and were worse on convolutions too.)
+the end is not certified. (Cavities of their own from noisy estimates were tried, with memory and
+with shrinkage of each: they never came to rest, and were worse on convolutions too.)
 """
 
 from __future__ import annotations

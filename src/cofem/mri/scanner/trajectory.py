@@ -15,8 +15,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.encoding import Encoding
-from cofem.mri.phase import PHASE_WIDTH
+from cofem.mri.image.phase import PHASE_WIDTH
+from cofem.mri.scanner.encoding import Encoding
 from cofem.operators import NUFFT, Smoothing
 from cofem.operators.nufft import toeplitz_product
 
@@ -27,7 +27,7 @@ DENSITY_ITERATIONS = 10  # of Pipe and Menon's rule; the weights only make the f
 class TrajectoryData:
     """Samples of L contrasts.
 
-    It answers what :class:`cofem.mri.measured.KSpace` answers.
+    It answers what :class:`cofem.mri.scanner.measured.KSpace` answers.
 
     Attributes
     ----------

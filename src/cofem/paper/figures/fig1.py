@@ -20,7 +20,7 @@ from cofem.paper.contestants import (
     run_contestant,
 )
 from cofem.paper.drawing import common_legend, draw_line, finish, page, percentages, save
-from cofem.paper.fig1_claims import check
+from cofem.paper.figures.fig1_claims import check
 from cofem.paper.report import write_page
 from cofem.paper.study import Job, Outcome, Run, open_files, run_jobs, selected
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.mri.held_out import Evidence, choose_folds
-from cofem.mri.image_fit import ImageFit, Measured, fit_image
-from cofem.mri.image_model import Learned
-from cofem.mri.image_options import ImageOptions, Progress
-from cofem.mri.intervals import Spread
-from cofem.mri.residual import marks_of
+from cofem.mri.image.fit import ImageFit, Measured, fit_image
+from cofem.mri.image.held_out import Evidence, choose_folds
+from cofem.mri.image.intervals import Spread
+from cofem.mri.image.model import Learned
+from cofem.mri.image.options import ImageOptions, Progress
+from cofem.mri.image.residual import marks_of
 from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")

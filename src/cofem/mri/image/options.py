@@ -40,7 +40,7 @@ class ImageOptions:
     max_cg_steps : int
         The most CG steps of a solve.
     ties : str
-        What a pixel's covariance may be; see :class:`cofem.mri.edge_prior.EdgeLearner`.
+        What a pixel's covariance may be; see :class:`cofem.mri.image.edge_prior.EdgeLearner`.
 
     Examples
     --------

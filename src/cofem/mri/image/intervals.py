@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cofem.mri.held_out import CENTRES, Evidence
-from cofem.mri.image_fit import ImageFit, Measured
+from cofem.mri.image.fit import ImageFit, Measured
+from cofem.mri.image.held_out import CENTRES, Evidence
 from cofem.operators import Smoothing
 
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation

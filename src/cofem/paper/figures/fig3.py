@@ -13,8 +13,8 @@ import numpy as np
 from cofem import simulate, theory
 from cofem.paper.claims import Row
 from cofem.paper.contestants import ALL, OURS, PAPER
-from cofem.paper.fig3_claims import check
-from cofem.paper.fig3_drawing import draw
+from cofem.paper.figures.fig3_claims import check
+from cofem.paper.figures.fig3_drawing import draw
 from cofem.paper.report import write_page
 from cofem.paper.study import Job, Outcome, Run, open_files, run_jobs, selected
 from cofem.solvers import ShiftedGram, rademacher, solve

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from cofem.backend import Random
-from cofem.mri.encoding import make_encoding, mirrored
-from cofem.mri.image_options import HISTORY
-from cofem.mri.measured import KSpace
-from cofem.mri.noise import noise_ceiling
+from cofem.mri.image.options import HISTORY
 from cofem.mri.result import Reconstruction
+from cofem.mri.scanner.encoding import make_encoding, mirrored
+from cofem.mri.scanner.measured import KSpace
+from cofem.mri.scanner.noise import noise_ceiling
 
 
 def inverse_transform(

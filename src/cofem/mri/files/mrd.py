@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cofem.mri.coils import noise_covariance
+from cofem.mri.scanner.coils import noise_covariance
 from cofem.mri.transform import to_image, to_kspace
 
 
 def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
-    """Return what :class:`cofem.mri.scan.Scan` is made of.
+    """Return what :class:`cofem.mri.files.scan.Scan` is made of.
 
     Noise acquisitions give the covariance of the coils. Readouts are put where their encoding
     steps say, and readout oversampling is cut away in the image. Acquisitions with a

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.optimize
 
-from cofem.mri.image_fit import ImageFit, Measured
+from cofem.mri.image.fit import ImageFit, Measured
 
 # Distances from the centre of k-space (1: the end of an axis) between which a ratio is taken.
 BINS = np.array([0.0, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, np.inf])

@@ -11,10 +11,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.edge_prior import EdgePrior
-from cofem.mri.edges import Edges
-from cofem.mri.encoding import Encoding
-from cofem.mri.phase_field import PhaseBlock
+from cofem.mri.image.edge_prior import EdgePrior
+from cofem.mri.image.edges import Edges
+from cofem.mri.image.phase_field import PhaseBlock
+from cofem.mri.scanner.encoding import Encoding
 from cofem.solvers import CGResult, solve
 
 

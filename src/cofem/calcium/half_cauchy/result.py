@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cofem.calcium.cell import advanced, transformed
-from cofem.calcium.kernel import kernel_from_times
+from cofem.calcium.half_cauchy.cell import advanced, transformed
+from cofem.calcium.half_cauchy.kernel import kernel_from_times
 from cofem.learning.sites.rectified import probability_of_zero, rectified_quantile
 from cofem.result.filtered_mode import Face, nonnegative_least_squares
 from cofem.solvers.banded import factors as banded

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.mri import doubts
-from cofem.mri.coils import mixed, own_noise, whitening
-from cofem.mri.measured import KSpace
+from cofem.mri.scanner import doubts
+from cofem.mri.scanner.coils import mixed, own_noise, whitening
+from cofem.mri.scanner.measured import KSpace
 
 
 def checked_data(

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.signal
 
-from cofem.calcium.calibration import event_odds, probability
-from cofem.calcium.em import TraceFit, fit_trace, rectified_row
+from cofem.calcium.half_cauchy.calibration import event_odds, probability
+from cofem.calcium.half_cauchy.em import TraceFit, fit_trace, rectified_row
+from cofem.calcium.half_cauchy.kernel import Kernel, kernel_from_times
+from cofem.calcium.half_cauchy.measured import fit_measured, measured_kernel
 from cofem.calcium.indicators import GENERIC_RISE, INDICATORS, Indicator, latency
-from cofem.calcium.kernel import Kernel, kernel_from_times
-from cofem.calcium.measured import fit_measured, measured_kernel
 from cofem.calcium.traces import (
     downward_noise,
     log_response,

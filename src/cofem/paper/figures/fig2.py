@@ -10,8 +10,8 @@ from importlib import metadata
 from cofem import backend
 from cofem.paper.claims import Row
 from cofem.paper.contestants import AMP, EM, IRLS, OURS, PAPER, SEQUENTIAL, Contestant
-from cofem.paper.fig2_claims import check
-from cofem.paper.fig2_drawing import draw
+from cofem.paper.figures.fig2_claims import check
+from cofem.paper.figures.fig2_drawing import draw
 from cofem.paper.isolated import DONE, FAILED, MEMORY, TIME, Ended, Worker, isolated
 from cofem.paper.report import write_page
 from cofem.paper.study import Outcome, Run, open_files
@@ -141,7 +141,7 @@ def measure(panel: str, key: Row, limits: dict[str, float], call: Callable[..., 
     """Make one trial in another process; memory is limited where it is measured."""
     on_host = key["device"] == "cpu"
     ended = call(
-        "cofem.paper.fig2_trial:trial",
+        "cofem.paper.figures.fig2_trial:trial",
         {
             "dictionary": PANELS[panel].dictionary, "sparsity": PANELS[panel].sparsity,
             **{name: key[name] for name in ("D", "seed", "method", "device")},

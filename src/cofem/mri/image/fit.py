@@ -10,13 +10,13 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.encoding import Encoding
-from cofem.mri.image_model import ImageModel, Learned
-from cofem.mri.image_options import ImageOptions, Progress
-from cofem.mri.image_precision import ImagePrecision
-from cofem.mri.measured import KSpace
-from cofem.mri.noise import noise_ceiling
-from cofem.mri.trajectory import TrajectoryData
+from cofem.mri.image.model import ImageModel, Learned
+from cofem.mri.image.options import ImageOptions, Progress
+from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.scanner.encoding import Encoding
+from cofem.mri.scanner.measured import KSpace
+from cofem.mri.scanner.noise import noise_ceiling
+from cofem.mri.scanner.trajectory import TrajectoryData
 
 Measured = KSpace | TrajectoryData
 
@@ -31,7 +31,7 @@ class ImageFit:
     Attributes
     ----------
     model, learned
-        Of :mod:`cofem.mri.image_model`.
+        Of :mod:`cofem.mri.image.model`.
     units : array (L, 1)
         What the scaled images are multiplied by.
     phases : array (L, P), or 1.0

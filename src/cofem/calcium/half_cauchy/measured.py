@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofem.calcium.em import TraceFit
-from cofem.calcium.kernel import Kernel
+from cofem.calcium.half_cauchy.em import TraceFit
+from cofem.calcium.half_cauchy.kernel import Kernel
 from cofem.fitting.calls import ConvergenceWarning, fit
 from cofem.model.methods import CoFEM
 from cofem.operators import Autoregressive, Convolution, Diagonal

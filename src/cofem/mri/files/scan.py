@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cofem.files import path_of, read_archive, read_array
-from cofem.mri.mrd import read_mrd
+from cofem.mri.files.mrd import read_mrd
 
 
 @dataclass(frozen=True)
@@ -203,8 +203,8 @@ def _hdf5(file: Path, index: int | None) -> Scan:
 
 def _nifti(file: Path, index: int | None) -> Scan:
     """Return the k-space of a magnitude image, fully sampled."""
+    from cofem.mri.files.writing import nibabel_or_refuse
     from cofem.mri.transform import to_kspace
-    from cofem.mri.writing import nibabel_or_refuse
 
     picture = nibabel_or_refuse().load(file)
     x = np.asarray(picture.dataobj)

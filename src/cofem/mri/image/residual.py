@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cofem.mri.image_fit import Measured
+from cofem.mri.image.fit import Measured
 from cofem.operators import Smoothing
 
 WIDTHS = (1.5, 3.0)  # pixels over which residuals are averaged: faint things are wider than one

@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.files import atomic_write
-from cofem.mri.mrd import ismrmrd_or_refuse, write_mrd
+from cofem.mri.files.mrd import ismrmrd_or_refuse, write_mrd
 from cofem.mri.result import Reconstruction
 
 ENDINGS = (".npz", ".nii", ".nii.gz", ".cfl", ".mrd", ".h5")

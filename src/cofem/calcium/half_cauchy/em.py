@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofem.calcium.kernel import Kernel
+from cofem.calcium.half_cauchy.kernel import Kernel
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import WORK_ROWS, moments_row
@@ -77,7 +77,7 @@ def fit_trace(
 
     Examples
     --------
-    >>> from cofem.calcium.kernel import kernel_from_times
+    >>> from cofem.calcium.half_cauchy.kernel import kernel_from_times
     >>> kernel = kernel_from_times(0.5, 0.0, framerate=30.0)
     >>> y = np.random.default_rng(0).standard_normal(300)
     >>> y[100:] += 9 * kernel.coefficients[0] ** np.arange(200)

@@ -25,7 +25,7 @@ def centre_phase(
     """Return exp(iφ) of every contrast from the centre of its k-space, (L, *shape).
 
     A first guess, from the frequencies that alias with nothing;
-    :mod:`cofem.mri.phase_field` improves on it. Arrays in FFT order.
+    :mod:`cofem.mri.image.phase_field` improves on it. Arrays in FFT order.
     """
     axes = tuple(range(1 - mask.ndim, 0))
     windows = np.stack([_window(part) for part in mask])

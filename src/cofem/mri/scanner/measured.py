@@ -8,8 +8,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.encoding import Encoding, make_encoding
-from cofem.mri.phase import centre_phase
+from cofem.mri.image.phase import centre_phase
+from cofem.mri.scanner.encoding import Encoding, make_encoding
 
 TILE = 3  # points of k-space that are left out together where no lines were measured
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.edges import Edges
+from cofem.mri.image.edges import Edges
 from cofem.operators import Smoothing
 from cofem.solvers.compiled import compiled
 

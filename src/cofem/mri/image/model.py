@@ -1,7 +1,7 @@
 """The model ``image``: one posterior of the image, edges shared by contrasts and directions.
 
-The precision of the image is Q = β ΦᴴΦ + Rᵀ T R (:mod:`cofem.mri.edges`), T learned by EM
-(:mod:`cofem.mri.edge_prior`). An E-step solves for the mean and for a draw or two from the
+The precision of the image is Q = β ΦᴴΦ + Rᵀ T R (:mod:`cofem.mri.image.edges`), T learned by EM
+(:mod:`cofem.mri.image.edge_prior`). An E-step solves for the mean and for a draw or two from the
 posterior; the gradients of the draws stand for the posterior covariance in the M-step,
 which averages over neighbours, so that very few suffice.
 """
@@ -17,20 +17,20 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.edge_prior import EdgeLearner, EdgePrior
-from cofem.mri.edges import Edges
-from cofem.mri.encoding import Encoding
-from cofem.mri.image_options import HISTORY, ImageOptions, Progress
-from cofem.mri.image_precision import ImagePrecision
-from cofem.mri.phase import (
+from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
+from cofem.mri.image.edges import Edges
+from cofem.mri.image.options import HISTORY, ImageOptions, Progress
+from cofem.mri.image.phase import (
     FREE_ITERATIONS,
     HELD_ITERATIONS,
     held_small,
     smoothed_phase,
     turned_back,
 )
-from cofem.mri.phase_field import Cosines, PhaseBlock, PhaseField
-from cofem.mri.settling import Window, is_steady, relative_change
+from cofem.mri.image.phase_field import Cosines, PhaseBlock, PhaseField
+from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.image.settling import Window, is_steady, relative_change
+from cofem.mri.scanner.encoding import Encoding
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
 LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is learned

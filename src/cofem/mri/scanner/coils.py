@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from cofem.mri.measured import central_block
-from cofem.mri.noise import FARTHEST, MEDIAN_OF_POWER
+from cofem.mri.scanner.measured import central_block
+from cofem.mri.scanner.noise import FARTHEST, MEDIAN_OF_POWER
 
 LEAST_CALIBRATION = 12  # lines: below this ESPIRiT's kernels of 6 see hardly anything
 LOUD = 3.0  # times the median noise of the coils, from which a coil's own noise is minded
@@ -103,7 +103,7 @@ def whiten_coils(
 def own_noise(kspace: np.ndarray, mask: np.ndarray, radius: np.ndarray) -> np.ndarray | None:
     """Return a diagonal covariance where one coil is far noisier than the others, else None.
 
-    From the samples farthest out, as :func:`cofem.mri.noise.noise_ceiling`; (L, C, *shape).
+    From the samples farthest out, as :func:`cofem.mri.scanner.noise.noise_ceiling`; (L, C, *shape).
     """
     powers = []
     for y, sampled, distance in zip(kspace, mask, radius, strict=True):

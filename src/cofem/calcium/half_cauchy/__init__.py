@@ -1,0 +1,1 @@
+"""Deconvolution under the half-Cauchy prior (method "banded")."""

@@ -1,0 +1,1 @@
+"""K-space and images in files."""
