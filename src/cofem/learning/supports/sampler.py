@@ -116,14 +116,15 @@ def sample_supports(
     ]
     count, distance = COUNTED, math.inf
     for again in range(LONGER + 1):
-        stopped = False
-        for chain in chains:
-            stopped = stopped or chain.go_on(count, tell)
+        stopped = any(chain.go_on(count, tell) for chain in chains)
+        chains = [chain for chain in chains if chain.counted]
+        if stopped and len(chains) < 2:
+            break
         distance = _distance(*chains)
         if stopped or distance <= AGREE or again == LONGER:
             break
         count *= 2
-    best = _those_that_count(chains)
+    best = _those_that_count(chains) if len(chains) == 2 else chains
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
     return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains))
