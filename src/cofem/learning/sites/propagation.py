@@ -81,7 +81,7 @@ class Propagation:
         energy = sum(float(np.sum(squared_rows(f.y))) for f in model.families)
         power = energy * self._base or float(self.n_data)
         self.prior = MixturePrior.beginning(
-            power, self.n_data, n, model.tie, half, model.nonnegative
+            power, self.n_data, n, model.tie, half, model.nonnegative, len(model.tasks) > 1
         )
         self.units = [self._base * squared_lengths(f, model, like) for f in model.families]
         # A ridge under which the data's power is the prior's.
