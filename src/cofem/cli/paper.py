@@ -121,7 +121,7 @@ def figure(name: str) -> Callable[[Any], Any]:
     import importlib
 
     function: Callable[[Any], Any]
-    function = importlib.import_module(f"cofem.paper.{name}").run_figure
+    function = importlib.import_module(f"cofem.paper.figures.{name}").run_figure
     return function
 
 

@@ -30,7 +30,7 @@ def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
     distance = size = 0.0
     for a, b in zip(new, old, strict=True):
         if backend.is_numpy(a):
-            far, long = kernels.moved(a.ravel(), b.ravel())
+            far, long = kernels.moved(a.ravel(), backend.to_numpy(b).ravel())
             distance, size = distance + far, size + long
             continue
         xp = backend.namespace(a)

@@ -201,7 +201,7 @@ def iterate(
     verdict = None
     for count in range(done + 1, max_iter + 1):
         last = count == max_iter and not rule.needs_variances
-        starts = previous or [None] * len(esteps)
+        starts: Sequence[Array | None] = previous or [None] * len(esteps)
         moments = [
             estep.moments(a, start, count, last, pull)
             for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)

@@ -100,7 +100,8 @@ class Movement:
         for new, old, precision in zip(means, before, precisions, strict=True):
             limit = self.share**2
             if backend.is_numpy(new) and not backend.is_complex(new):
-                self.moving += int(kernels.moving(new, old, precision, limit))
+                of_numpy = backend.to_numpy(old), backend.to_numpy(precision)
+                self.moving += int(kernels.moving(new, *of_numpy, limit))
             else:
                 xp = backend.namespace(new)
                 far = backend.abs_squared(new - old) * precision > limit

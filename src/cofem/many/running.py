@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from cofem import fitting
+from cofem import backend, fitting
 from cofem.many.inputs import (
     check_jobs,
     check_options,
@@ -150,9 +150,9 @@ def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> l
                 post = fitting.fit(phi, y, **{**options, "noise_precision": one})
             outcomes.append(
                 Outcome(
-                    mean=post.mean,
-                    variance=post.variance,
-                    precision=post.precision,
+                    mean=backend.to_numpy(post.mean),
+                    variance=backend.to_numpy(post.variance),
+                    precision=backend.to_numpy(post.precision),
                     noise_precision=float(post.noise_precision),
                     log_evidence=float(post.log_evidence),
                     intercept=np.nan if post.intercept is None else post.intercept,

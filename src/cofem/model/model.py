@@ -185,7 +185,7 @@ class Model:
 
     def in_task_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Turn one array (L_f, …) per family into one array (…) per task."""
-        placed: list[Array] = [None] * len(self.tasks)
+        placed: list[Any] = [None] * len(self.tasks)
         for family, rows in zip(self.families, arrays, strict=True):
             for row, member in enumerate(family.members):
                 placed[member] = rows[row, ...]
@@ -230,7 +230,7 @@ def relative_units(model: Model) -> Array:
     shares a precision has one unit.
     """
     xp = backend.namespace(model.tasks[0].y)
-    total: Array = 0.0
+    total: Any = 0.0
     for task in model.tasks:
         norms = task.operator.column_norms_squared(task.y)
         total = total + xp.astype(norms, xp.float64)

@@ -45,7 +45,7 @@ def tasks_from(
     home = [(f"y[{i}]" if joint else "y", a) for i, a in enumerate(data)]
     for i, op in enumerate(operators):
         matrix = getattr(op, "matrix", None)
-        if backend.is_array(matrix):
+        if matrix is not None and backend.is_array(matrix):
             home.append((f"phi[{i}]" if joint else "phi", matrix))
     backend.require_same_home(home)
     single = all(_is_single(a) for _, a in home)
@@ -84,7 +84,7 @@ def tasks_from(
     return tuple(tasks), joint
 
 
-def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
+def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Any], bool]:
     y = array_or_list(y)
     many_phi = isinstance(phi, (list, tuple)) and bool(phi) and not _is_row(phi[0])
     if many_phi:

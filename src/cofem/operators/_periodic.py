@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def shifted_sum(
     n = x.shape[axis]
     before, after = max(0, -min(offsets)), max(0, max(offsets))
     wrapped = wrap(x, before, after, axis)
-    total: Array = None
+    total: Any = None
     for weight, offset in zip(weights, offsets, strict=True):
         start = before + offset
         term = float(weight) * wrapped[along(axis, slice(start, start + n, step))]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, SameArray
 from cofem.operators._validation import floating
 
 if TYPE_CHECKING:
@@ -97,15 +97,15 @@ class LinearOperator(ABC):
 
     # -- the public products ---------------------------------------------------
 
-    def forward(self, x: Array) -> Array:
+    def forward(self, x: SameArray) -> SameArray:
         """Apply the operator: (…, D) to (…, N)."""
         return self._forward(self._checked(x, self.shape[1], "forward"))
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: SameArray) -> SameArray:
         """Apply the conjugate transpose: (…, N) to (…, D)."""
         return self._adjoint(self._checked(y, self.shape[0], "adjoint"))
 
-    def gram(self, x: Array) -> Array:
+    def gram(self, x: SameArray) -> SameArray:
         """Apply ΦᴴΦ: (…, D) to (…, D)."""
         return self._gram(self._checked(x, self.shape[1], "gram"))
 
@@ -136,12 +136,12 @@ class LinearOperator(ABC):
     # -- what a concrete operator provides -------------------------------------
 
     @abstractmethod
-    def _forward(self, x: Array) -> Array: ...
+    def _forward(self, x: Array) -> Any: ...
 
     @abstractmethod
-    def _adjoint(self, y: Array) -> Array: ...
+    def _adjoint(self, y: Array) -> Any: ...
 
-    def _gram(self, x: Array) -> Array:
+    def _gram(self, x: Array) -> Any:
         return self._adjoint(self._forward(x))
 
     @abstractmethod
@@ -287,7 +287,7 @@ class LinearOperator(ABC):
 
     # -- the door --------------------------------------------------------------
 
-    def _checked(self, x: Array, length: int, call: str) -> Array:
+    def _checked(self, x: Array, length: int, call: str) -> Any:
         if not backend.is_array(x):
             raise TypeError(
                 f"{type(self).__name__}.{call} takes an array, got {type(x).__name__}"

@@ -88,15 +88,17 @@ class Dense(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         xp = backend.namespace(like)
-        return sum(
+        total: Any = sum(
             xp.sum(backend.abs_squared(rows), axis=0) for _, rows in self._row_blocks(like)
         )
+        return total
 
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
-        return sum(
+        total: Any = sum(
             weights[start : start + rows.shape[0]] @ backend.abs_squared(rows)
             for start, rows in self._row_blocks(weights)
         )
+        return total
 
     def _row_norms_squared(self, like: Array) -> Array:
         xp = backend.namespace(like)

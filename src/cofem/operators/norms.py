@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +71,7 @@ def estimate_column_norms_squared(
     exact = n <= EXACT_UP_TO
     total = n if exact else n_probes
     block = max(1, BLOCK // max(n, d))
-    norms: Array = 0.0
+    norms: Any = 0.0
     for start in range(0, total, block):
         rows = min(block, total - start)
         q = _unit_rows(n, start, rows, home) if exact else _probes(seed, start, rows, n, home)

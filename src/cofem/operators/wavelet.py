@@ -150,7 +150,8 @@ class Wavelet(LinearOperator):
         return self._constant_norms(1.0, self.shape[0], like)
 
     def _atom_norm(self, side: int, level: int, kind: int) -> float:
-        low, high = np.zeros(side >> level), np.zeros(side >> level)
+        low: Any = np.zeros(side >> level)
+        high = np.zeros_like(low)
         (high if kind else low)[0] = 1.0
         for _ in range(level):
             low = self._merge(low, high, -1)

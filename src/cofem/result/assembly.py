@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
     found.troubles += [r.trouble for r in reports if r.trouble]
 
     def per_task(name: str) -> list[Array]:
-        placed: list[Array] = [None] * len(model.tasks)
+        placed: list[Any] = [None] * len(model.tasks)
         for family, report in zip(model.families, reports, strict=True):
             for member in family.members:
                 placed[member] = getattr(report, name)

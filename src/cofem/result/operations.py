@@ -169,7 +169,8 @@ def _precision(post: Posterior, i: int) -> Array:
     """Return the precisions of the prior, or of the sites that stand for it, of a task."""
     if post.site_precision is None:
         return post.precision
-    return post.site_precision if post.site_precision.ndim == 1 else post.site_precision[i, :]
+    sites: Array = post.site_precision
+    return sites if sites.ndim == 1 else sites[i, :]
 
 
 def _variances(

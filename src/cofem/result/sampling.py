@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import reduce
+from operator import add
 
 from cofem import backend
 from cofem.backend import Array
@@ -103,15 +105,20 @@ def variance_of_map(
         return _by_rows(op, like, inverse_of(task, alpha, sparsifier))
     if n_columns <= EXACT_UNKNOWNS:
         return _by_factor(task, alpha, op, like, sparsifier)
-    xp = backend.namespace(like)
-    total = 0.0
-    for first in range(0, n_samples, BLOCK):
-        size = min(BLOCK, n_samples - first)
-        draws = deviations(
-            task, alpha, size, seed=seed, stream=first, like=like, sparsifier=sparsifier
+    blocks = (
+        deviations(
+            task, alpha, min(BLOCK, n_samples - first),
+            seed=seed, stream=first, like=like, sparsifier=sparsifier,
         )
-        total = total + xp.sum(backend.abs_squared(op.forward(draws)), axis=0)
-    return total / n_samples
+        for first in range(0, n_samples, BLOCK)
+    )  # fmt: skip
+    return _sum_of_squares(op, blocks) / n_samples
+
+
+def _sum_of_squares(op: LinearOperator, blocks: Iterable[Array]) -> Array:
+    """Apply the map to the rows of every block, and sum |·|² over all rows: (M,)."""
+    images = (backend.abs_squared(op.forward(rows)) for rows in blocks)
+    return reduce(add, (backend.namespace(image).sum(image, axis=0) for image in images))
 
 
 def _by_rows(op: LinearOperator, like: Array, inverse: Callable[[Array], Array]) -> Array:
@@ -143,8 +150,4 @@ def _by_factor(
         task.operator, task.noise_precision, alpha, sparsifier
     ).product(eye)
     root = backend.conj(backend.inverse_cholesky(xp.matrix_transpose(matrix)))
-    total = 0.0
-    for first in range(0, n, BLOCK):
-        image = op.forward(root[first : min(first + BLOCK, n), :])
-        total = total + xp.sum(backend.abs_squared(image), axis=0)
-    return total
+    return _sum_of_squares(op, (root[i : min(i + BLOCK, n), :] for i in range(0, n, BLOCK)))

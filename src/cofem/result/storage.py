@@ -113,7 +113,8 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     learned = about.get("prior", _FIRST_PRIOR) == "mixture"
     return Posterior(
         **{name: arrays[name] for name in _ARRAYS},
-        **{name: float(arrays[name]) for name in _SCALARS},
+        log_evidence=float(arrays["log_evidence"]),
+        log_evidence_error=float(arrays["log_evidence_error"]),
         noise_precision=float(beta) if beta.ndim == 0 else beta,
         history=history,
         converged=about["converged"],
@@ -240,7 +241,7 @@ def _operators(phi: Any) -> list[LinearOperator]:
 
 def _at_home(arrays: dict[str, Any], phi: Any) -> None:
     """Move what was read to the library and device of a stored matrix phi."""
-    matrix = getattr(_operators(phi)[0], "matrix", None)
+    matrix: Any = getattr(_operators(phi)[0], "matrix", None)
     if not backend.is_array(matrix) or backend.is_numpy(matrix):
         return
     moved = (*_ARRAYS, *storage_marginals.AT_HOME)

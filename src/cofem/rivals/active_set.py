@@ -98,7 +98,7 @@ class ActiveSet:
         xp = backend.namespace(x)
         if backend.is_numpy(x):
             out = np.zeros((*x.shape[:-1], self.slots.size), x.dtype)
-            out[..., self._indices()[0]] = x
+            out[..., backend.to_numpy(self._indices()[0])] = x
             return out
         # The standard has no scatter: every entry fetches its value, entry d is a zero.
         padded = xp.concat([x, xp.zeros_like(x[..., :1])], axis=-1)

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from cofem import backend
 from cofem.operators import Dense, LinearOperator, as_operator
 from cofem.operators.norms import estimate_column_norms_squared
 
@@ -202,7 +203,7 @@ def _implicit(
         inverse_scale = _inverse(norms, np.sqrt(100 * np.finfo(np.float64).eps * raw))
     else:
         centred = Standardised(op, root, center, np.ones(columns))
-        norms = np.sqrt(estimate_column_norms_squared(centred, np.empty(0)))
+        norms = np.sqrt(backend.to_numpy(estimate_column_norms_squared(centred, np.empty(0))))
         inverse_scale = _inverse(norms, 1e-13 * np.abs(center) * np.sqrt(total))
     unit = np.where(inverse_scale > 0, 1.0, 0.0)
     return Standardised(op, root, center, inverse_scale, unit), center, inverse_scale
@@ -272,7 +273,7 @@ def _square(op: LinearOperator, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     """Return a D×D matrix with the Gram matrix of Φ, y beside it, and ‖y‖² outside."""
     d = op.shape[1]
     if isinstance(op, Dense):
-        both = np.concatenate([op.matrix, y.T], axis=1, dtype=np.float64)
+        both = np.concatenate([backend.to_numpy(op.matrix), y.T], axis=1, dtype=np.float64)
         triangle = scipy.linalg.qr(both, mode="r", overwrite_a=True, check_finite=False)[0]
         return triangle[:d, :d], triangle[:d, d:].T, np.sum(triangle[d:, d:] ** 2, axis=0)
     gram = np.concatenate([

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem import fitting
+from cofem import backend, fitting
 from cofem.model.model import Task
 from cofem.result.posterior import Posterior
 from cofem.sklearn.design import ENTRIES, EXACT, Design, with_all_samples
@@ -84,7 +84,8 @@ def _cleanest(design: Design) -> np.ndarray:
 
 def freedom(post: Posterior) -> np.ndarray:
     """Return 1 − α_j Σ_jj for every output, (L, D)."""
-    return np.asarray(np.clip(1 - post.precision * post.gaussian_variance, 0.0, 1.0))
+    shares = backend.to_numpy(post.precision * post.gaussian_variance)
+    return np.asarray(np.clip(1 - shares, 0.0, 1.0))
 
 
 def without_samples(design: Design, post: Posterior) -> Posterior:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cofem import backend
 from cofem.model.validation import flag
 from cofem.operators import as_operator
 from cofem.result.posterior import Posterior
@@ -218,7 +219,9 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         """
         check_is_fitted(self)
         design, random = self._design, check_random_state(random_state)
-        draws = self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
+        draws = backend.to_numpy(
+            self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
+        )
         scale = np.where(np.isfinite(self._beta), design.y_scale, 0.0)
         coef = draws * design.inverse_scale * scale[:, None]
         own = random.standard_normal((n_samples, len(scale))) / np.sqrt(
@@ -250,10 +253,13 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         silent = design.power == 0  # this output does not vary: nothing is to be learned
         scale = np.where(silent, 0.0, design.y_scale)[:, None]
         varies = design.inverse_scale > 0
-        coef = post.mean * design.inverse_scale * scale
-        spread = np.where(varies, post.std * design.inverse_scale * scale, np.inf)
+        mean, std, precision = (
+            backend.to_numpy(x) for x in (post.mean, post.std, post.precision)
+        )
+        coef = mean * design.inverse_scale * scale
+        spread = np.where(varies, std * design.inverse_scale * scale, np.inf)
         per_unit = design.inverse_scale * design.y_scale[:, None]
-        alpha = np.divide(post.precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
+        alpha = np.divide(precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
         beta = np.asarray(post.noise_precision) / design.y_scale**2
         beta = np.where(silent, np.inf, beta)
         intercept = design.y_center - coef @ design.center

@@ -69,7 +69,7 @@ class Matvec(LinearOperator):
     def _adjoint(self, y: Array) -> Array:
         if self.is_complex and self.field != "complex":
             # Its rmatvec gives Re Φᴴy, and Im Φᴴy = Re Φᴴ(−iy).
-            y = y.astype(result_dtype(y, True), copy=False)
+            y = backend.to_numpy(y).astype(result_dtype(y, True), copy=False)
             return self._call(y, "rmatvec") + 1j * self._call(-1j * y, "rmatvec")
         return by_parts(lambda part: self._call(part, "rmatvec"), y, self.is_complex)
 
