@@ -161,13 +161,26 @@ def nrmse(estimate: Array, truth: Array) -> float:
     >>> nrmse(np.array([1.0, 0.1]), np.array([1.0, 0.0]))
     10.0
     """
+    return 100.0 * relative_error(estimate, truth)
+
+
+def relative_error(estimate: Array, truth: Array, name: str = "estimate") -> float:
+    """Return ‖ẑ − z‖ / ‖z‖ of arrays of any library; ``name`` is for the error message.
+
+    Examples
+    --------
+    >>> relative_error(np.array([3.0, 4.0]), np.array([3.0, 4.5])).__round__(3)
+    0.092
+    """
     guess, true = backend.to_numpy(estimate), backend.to_numpy(truth)
     if guess.shape != true.shape:
-        raise ValueError(f"estimate has shape {guess.shape}, truth {true.shape}")
+        raise ValueError(
+            f"{name} has shape {guess.shape} and truth {true.shape}; they must be the same"
+        )
     size = np.linalg.norm(true)
     if size == 0:
-        raise ValueError("truth is zero, so there is nothing to normalise by")
-    return float(100.0 * np.linalg.norm(guess - true) / size)
+        raise ValueError("truth is zero everywhere: there is nothing to compare with")
+    return float(np.linalg.norm(guess - true) / size)
 
 
 def _measurements(D: int, undersampling: int) -> int:

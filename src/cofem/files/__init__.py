@@ -5,6 +5,7 @@ unpickle, and they compare what a header claims with what the file holds before 
 memory is asked for.
 """
 
+from cofem.files.fingerprints import fingerprint
 from cofem.files.reading import read_archive, read_array, read_matrix
 from cofem.files.tables import write_table
 from cofem.files.writing import atomic_write, check_writable, path_of
@@ -12,6 +13,7 @@ from cofem.files.writing import atomic_write, check_writable, path_of
 __all__ = [
     "atomic_write",
     "check_writable",
+    "fingerprint",
     "path_of",
     "read_archive",
     "read_array",

@@ -16,8 +16,8 @@ from cofem.fitting.sparse_bayes import sees_nothing, sparse_bayes
 from cofem.fitting.watching import interrupts_as_themselves, watched
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
-from cofem.learning.loop import Callback
 from cofem.learning.prior_choice import Learned, Settings, choose_prior, learn
+from cofem.learning.recording import Callback
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.methods import CoFEM, Method
@@ -101,7 +101,7 @@ def fit(
     seed : int
         Decides every random number.
     callback : function, optional
-        Called with an :class:`~cofem.learning.loop.IterationState` after every
+        Called with an :class:`~cofem.learning.recording.IterationState` after every
         E-step; returning True stops the fit.
     progress : bool
         Show a progress bar on the terminal.

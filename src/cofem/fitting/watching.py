@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from cofem.learning.loop import Callback
+from cofem.learning.recording import Callback
 
 
 @contextlib.contextmanager

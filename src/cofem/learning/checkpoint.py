@@ -6,17 +6,18 @@ that goes on from a checkpoint is the unbroken run, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.files import atomic_write, read_archive
-from cofem.learning.loop import LoopState, empty_history
+from cofem.files import atomic_write, fingerprint, read_archive
+from cofem.learning.loop import LoopState
+from cofem.learning.recording import empty_history
 from cofem.model.methods import Method
 from cofem.model.model import Model
 
@@ -44,7 +45,7 @@ class Checkpoint:
         prior: str = "ard",
     ) -> None:  # fmt: skip
         self._path, self._every, self._model = os.fspath(path), every, model
-        self._problem = _fingerprint(model, method, seed, prior)
+        self._problem = fingerprint(_pieces(model, method, seed, prior))
         self._noise: list[float] | None = None
         self._state: LoopState | None = None
         if os.path.exists(self._path):
@@ -135,24 +136,18 @@ class Checkpoint:
         self._state = LoopState(about["iteration"], rule, means, about["products"], history)
 
 
-def _fingerprint(model: Model, method: Method, seed: int, prior: str) -> str:
-    """Return a digest of what decides the answer, as far as it can be read."""
-    digest = hashlib.sha256()
-
-    def add(*things: Any) -> None:
-        digest.update(repr(things).encode())
-
+def _pieces(model: Model, method: Method, seed: int, prior: str) -> Iterator[Any]:
+    """Yield what decides the answer, as far as it can be read."""
     for task in model.tasks:
         y = backend.to_numpy(task.y)
-        add(type(task.operator).__name__, task.operator.shape, str(y.dtype), y.shape)
-        digest.update(np.ascontiguousarray(y).tobytes())
-        add(task.noise_precision)
+        yield type(task.operator).__name__, task.operator.shape, str(y.dtype), y.shape
+        yield y
+        yield (task.noise_precision,)
         # One product tells operators of one kind apart.
-        digest.update(backend.to_numpy(task.operator.adjoint(task.y)).tobytes())
+        yield backend.to_numpy(task.operator.adjoint(task.y))
     labels = model.tie.labels
-    add(None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest())
-    add(model.nonnegative, model.tie.coupling is None, model.n_precisions, seed)
-    add(method.name, sorted((k, repr(v)) for k, v in asdict(method).items()))
+    yield (None if labels is None else fingerprint([labels]),)
+    yield model.nonnegative, model.tie.coupling is None, model.n_precisions, seed
+    yield method.name, sorted((k, repr(v)) for k, v in asdict(method).items())
     if prior != "ard":
-        add(prior)
-    return digest.hexdigest()
+        yield (prior,)

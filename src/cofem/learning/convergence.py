@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cofem import backend
@@ -23,6 +24,21 @@ class ConvergenceWarning(UserWarning):
     >>> caught[0].category.__name__, post.converged
     ('ConvergenceWarning', False)
     """
+
+
+def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
+    """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relative_change([np.array([3.0, 4.0])], [np.array([3.0, 4.5])])
+    0.1
+    """
+    distance, size = moved(new, old)
+    if distance == 0.0:
+        return 0.0
+    return math.sqrt(distance / size) if size > 0 else math.inf
 
 
 def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from cofem import backend
 from cofem.backend import Array
-from cofem.learning.convergence import moved
 from cofem.learning.moments.gaussian import EStep, Moments, Report
+from cofem.learning.recording import Callback, Recorder, empty_history
 from cofem.learning.sites.ard import Ard
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
-
-
-@dataclass(frozen=True)
-class IterationState:
-    """What a callback is shown after every E-step."""
-
-    iteration: int
-    max_iter: int
-    change: float
-    cg_steps: int
-    products: int
-    seconds: float
-    mean: Array
-    precision: Array
-
-
-Callback = Callable[[IterationState], object]
-
-
-def empty_history() -> dict[str, list[float]]:
-    """Return a history with its columns and no rows."""
-    names = ("iteration", "change", "log_evidence", "cg_steps", "products", "seconds")
-    return {name: [] for name in names}
 
 
 @dataclass
@@ -189,51 +163,36 @@ def iterate(
     rule holds in the end. ``esteps`` has one E-step for every family of tasks; ``spent`` are
     products to count from.
     """
-    began, products, done = time.perf_counter(), spent, 0
-    history, previous, sparse = empty_history(), None, None
+    products, previous, sparse = spent, None, None
+    recorder = Recorder(max_iter, tol, callback, model.in_task_order)
     state = keeper.resume() if keeper is not None else None
     if state is not None and state.iteration < max_iter:
-        done, previous = state.iteration, state.means
+        previous, products = state.means, state.products
+        recorder.resume(state.history, previous)
         rule.restore(state.rule)
         sparse = [_image(model, mean) for mean in previous]
-        products, history = state.products, state.history
-        began -= history["seconds"][-1]
-    verdict = None
-    for count in range(done + 1, max_iter + 1):
+    while True:
+        count = recorder.iteration + 1
         last = count == max_iter and not rule.needs_variances
         starts: Sequence[Array | None] = previous or [None] * len(esteps)
         moments = [
             estep.moments(a, start, count, last, pull)
             for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)
         ]
-        means = [m.mean for m in moments]
-        change = math.inf if previous is None else relative_change(means, previous)
+        means, cg_steps = [m.mean for m in moments], max(m.cg_steps for m in moments)
         products += sum(m.products for m in moments) + rule.products
-        shown = IterationState(
-            iteration=count,
-            max_iter=max_iter,
-            change=change,
-            cg_steps=max(m.cg_steps for m in moments),
-            products=products,
-            seconds=time.perf_counter() - began,
-            mean=_shown(model, means),
-            precision=rule.alpha,
-        )
-        record(history, shown, sum(m.log_evidence for m in moments))
-        answer = callback(shown) if callback is not None else None
-        verdict = rule.absorb(moments, sparse, random=shown.cg_steps > 0)
-        if tol == 0:
-            verdict = None
-        if verdict is None and isinstance(answer, (bool, np.bool_)) and answer:
-            verdict = Verdict.STOPPED
-        if verdict is not None or count == max_iter:
+        recorder.add(
+            means, rule.alpha, products=products, cg_steps=cg_steps,
+            log_evidence=sum(m.log_evidence for m in moments),
+        )  # fmt: skip
+        own = rule.absorb(moments, sparse, random=cg_steps > 0)
+        verdict = recorder.verdict(own, rule.unfinished)
+        if verdict is not None:
             break
         previous, sparse = means, [m.sparse_mean for m in moments]
         rule.advance()
         if keeper is not None:
-            keeper.keep(LoopState(count, rule.state(), previous, products, history))
-    if verdict is None:
-        verdict = Verdict.AS_ASKED if tol == 0 else rule.unfinished
+            keeper.keep(LoopState(count, rule.state(), previous, products, recorder.history))
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"
         for m in moments
@@ -241,32 +200,8 @@ def iterate(
     ]
     facts = {"max_iter": max_iter, **rule.facts()}
     in_order = model.in_task_order(means)
-    return LoopResult(rule.alpha, in_order, verdict, facts, history, troubles, moments)
-
-
-def _shown(model: Model, means: Sequence[Array]) -> Array:
-    """Return the means in the shape of z."""
-    rows = model.in_task_order(means)
-    return rows[0] if len(rows) == 1 else backend.namespace(rows[0]).stack(rows)
+    return LoopResult(rule.alpha, in_order, verdict, facts, recorder.history, troubles, moments)
 
 
 def _image(model: Model, mean: Array) -> Array:
     return mean if model.sparsifier is None else model.sparsifier.forward(mean)
-
-
-def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
-    """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change."""
-    distance, size = moved(new, old)
-    if distance == 0.0:
-        return 0.0
-    return math.sqrt(distance / size) if size > 0 else math.inf
-
-
-def record(history: dict[str, list[float]], state: IterationState, log_evidence: float) -> None:
-    """Add a row to the history."""
-    history["iteration"].append(state.iteration)
-    history["change"].append(state.change)
-    history["log_evidence"].append(log_evidence)
-    history["cg_steps"].append(state.cg_steps)
-    history["products"].append(state.products)
-    history["seconds"].append(state.seconds)

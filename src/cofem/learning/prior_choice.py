@@ -10,9 +10,10 @@ from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.learning.certificate import Certificate
 from cofem.learning.evidence import log_evidence
-from cofem.learning.loop import Callback, Keeper, Outcome, run_em
+from cofem.learning.loop import Keeper, Outcome, run_em
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
+from cofem.learning.recording import Callback
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import (

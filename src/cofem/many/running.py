@@ -17,7 +17,7 @@ from cofem import backend, fitting
 from cofem.many.inputs import (
     check_jobs,
     check_options,
-    fingerprint,
+    identity,
     noise_of,
     operator_of,
     problems_of,
@@ -95,7 +95,7 @@ def fit_many(
     check_options(fit_options)
     noise = noise_of(fit_options, len(Y))
     work = _Work(op, Y, noise, fit_options)
-    same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
+    same = {} if store is None else identity(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
     state = target.state(len(Y))
     pending = np.flatnonzero((state == PENDING) | (state == FAILED))

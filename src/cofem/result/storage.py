@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.files import atomic_write, read_archive
-from cofem.learning.loop import empty_history
+from cofem.learning.recording import empty_history
 from cofem.model.methods import METHODS
 from cofem.model.model import Task
 from cofem.model.noise_arguments import Noise

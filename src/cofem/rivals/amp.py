@@ -26,13 +26,14 @@ from dataclasses import dataclass
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Moments, Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import AMP
 from cofem.model.suitability import refuse_unfit
-from cofem.rivals.history import Journal
 
 # A mean that misses the data by so many times their own size, when the steps of an
 # iteration are done, is on its way to infinity; by HOPELESS times it need not be watched.
@@ -69,30 +70,29 @@ def run(
     messages = _Messages(model.tasks[0], model.like, options.damping)
     state = messages.start(alpha)
     kept, kept_alpha, kept_at = state, alpha, 0
-    journal = Journal(max_iter, tol, callback)
+    recorder = Recorder(max_iter, tol, callback)
     troubles: list[str] = []
     while True:
         state = messages.step(state, alpha, options.inner_steps)
         if not state.misfit <= DIVERGED:
-            troubles = [_divergence(options, journal.iteration + 1, kept_at)]
+            troubles = [_divergence(options, recorder.iteration + 1, kept_at)]
+            verdict = Verdict.MEAN_NOT_SETTLED
             break
         if state.misfit <= SOUND:
-            kept, kept_alpha, kept_at = state, alpha, journal.iteration + 1
-        if journal.note([state.mean], alpha, products=messages.products):
+            kept, kept_alpha, kept_at = state, alpha, recorder.iteration + 1
+        recorder.add([state.mean], alpha, products=messages.products)
+        ended = recorder.verdict(recorder.mean_settled, Verdict.MEAN_NOT_SETTLED)
+        if ended is not None:
+            verdict = ended
             if kept is not state:
-                troubles = [_divergence(options, journal.iteration, kept_at)]
+                troubles = [_divergence(options, recorder.iteration, kept_at)]
             break
         alpha = update_precision(model, [_moments(state)])
-    if not journal.iteration:  # it diverged at once; the history still has its row
-        journal.note([kept.mean], kept_alpha, products=messages.products)
-    journal.history["products"][-1] = messages.products
+    if not recorder.iteration:  # it diverged at once; the history still has its row
+        recorder.add([kept.mean], kept_alpha, products=messages.products)
+    recorder.history["products"][-1] = messages.products
     found = LoopResult(
-        kept_alpha,
-        [kept.mean],
-        journal.verdict,
-        journal.facts,
-        journal.history,
-        troubles,
+        kept_alpha, [kept.mean], verdict, recorder.facts, recorder.history, troubles
     )
     return Outcome(found, [_report(kept)])
 

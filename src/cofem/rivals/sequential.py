@@ -15,15 +15,15 @@ from collections.abc import Sequence
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 from cofem.model.rival_methods import Sequential
 from cofem.model.suitability import refuse_unfit
 from cofem.rivals.active_set import ActiveSet
 from cofem.rivals.evidence_gain import EvidenceGain
-from cofem.rivals.history import Journal
 from cofem.rivals.sequential_record import level_rounding
 from cofem.rivals.sequential_state import Direction, FamilyState
 
@@ -61,30 +61,27 @@ def run(
     refuse_unfit(options, model)
     moves = options.moves_per_iteration or max(8, model.n_unknowns // 32)
     learner = Learner(model, options.min_gain * len(model.tasks))
-    journal = Journal(max_iter, tol, callback)
-    while True:
+    recorder = Recorder(max_iter, tol, callback)
+    verdict = None
+    while verdict is None:
         made = learner.sweep(moves)
-        finished = journal.note(
+        recorder.add(
             learner.means(),
             learner.precision(alpha),
             products=learner.products,
             log_evidence=learner.log_evidence,
-            done=made < moves,
         )
-        if finished:
-            break
+        own = Verdict.NO_MOVE_LEFT if made < moves else recorder.mean_settled
+        verdict = recorder.verdict(own, Verdict.MEAN_NOT_SETTLED)
     learner.refresh()
-    level_rounding(journal.history["log_evidence"], learner.log_evidence)
-    journal.history["products"][-1] = learner.products
-    verdict = journal.verdict
-    if journal.settled and made < moves:
-        verdict = Verdict.NO_MOVE_LEFT
+    level_rounding(recorder.history["log_evidence"], learner.log_evidence)
+    recorder.history["products"][-1] = learner.products
     found = LoopResult(
         learner.precision(alpha),
         learner.means(),
         verdict,
-        {**journal.facts, "min_gain": options.min_gain},
-        journal.history,
+        {**recorder.facts, "min_gain": options.min_gain},
+        recorder.history,
     )
     return Outcome(found, learner.reports(alpha))
 

@@ -22,14 +22,15 @@ from dataclasses import dataclass
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Moments, Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import VI
 from cofem.model.suitability import refuse_unfit
 from cofem.operators.norms import norm_squared
-from cofem.rivals.history import Journal
 
 
 def run(
@@ -63,25 +64,18 @@ def run(
     )
     relaxed = RelaxedPosterior(task, like, steepest)
     relaxed.products = 2 * options.power_steps
-    journal = Journal(max_iter, tol, callback)
+    recorder = Recorder(max_iter, tol, callback)
     point = relaxed.origin()
     while True:
         step = relaxed.at(point, alpha)
-        finished = journal.note(
-            [step.mean], alpha, products=relaxed.products, log_evidence=step.bound
-        )
-        if finished:
+        recorder.add([step.mean], alpha, products=relaxed.products, log_evidence=step.bound)
+        verdict = recorder.verdict(recorder.mean_settled, Verdict.MEAN_NOT_SETTLED)
+        if verdict is not None:
             break
         rows = step.mean[None, :]
         alpha = update_precision(model, [Moments(rows, step.variance, sparse_mean=rows)])
         point = relaxed.move_to(step.mean, point)
-    found = LoopResult(
-        alpha,
-        [step.mean],
-        journal.verdict,
-        journal.facts,
-        journal.history,
-    )
+    found = LoopResult(alpha, [step.mean], verdict, recorder.facts, recorder.history)
     unknown = backend.namespace(alpha).full_like(step.variance, math.nan)
     return Outcome(found, [Report(step.variance, unknown, step.bound, math.nan)])
 
