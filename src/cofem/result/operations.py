@@ -1,4 +1,4 @@
-"""What is derived from a posterior with the help of its operator: draws, maps, modes.
+"""What takes a posterior and its operator: draws, linear maps of z, and modes.
 
 Everything here is done task by task and put together in the shape of z: a posterior of
 joint tasks has an axis of tasks, also where there is only one.

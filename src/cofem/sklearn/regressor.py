@@ -19,6 +19,7 @@ from cofem.sklearn.design import Design, rotate, standardise
 from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
+from cofem.sklearn.units import in_data_units
 
 
 @final
@@ -250,22 +251,10 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
 
     def _keep(self, design: Design, post: Posterior) -> None:
         """Set the attributes, in the units of the data."""
-        silent = design.power == 0  # this output does not vary: nothing is to be learned
-        scale = np.where(silent, 0.0, design.y_scale)[:, None]
-        varies = design.inverse_scale > 0
-        mean, std, precision = (
-            backend.to_numpy(x) for x in (post.mean, post.std, post.precision)
-        )
-        coef = mean * design.inverse_scale * scale
-        spread = np.where(varies, std * design.inverse_scale * scale, np.inf)
-        per_unit = design.inverse_scale * design.y_scale[:, None]
-        alpha = np.divide(precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
-        beta = np.asarray(post.noise_precision) / design.y_scale**2
-        beta = np.where(silent, np.inf, beta)
-        intercept = design.y_center - coef @ design.center
-        dtype = design.y.dtype
-        self.coef_, self.coef_std_ = coef.astype(dtype), spread.astype(dtype)
-        self.precision_ = alpha.astype(dtype)
+        found, dtype = in_data_units(design, post), design.y.dtype
+        intercept, beta, varies = found.intercept, found.noise_precision, design.inverse_scale > 0
+        self.coef_, self.coef_std_ = found.coef.astype(dtype), found.coef_std.astype(dtype)
+        self.precision_ = found.precision.astype(dtype)
         self.intercept_: Any = intercept
         self.noise_precision_: Any = beta
         self.relevance_ = np.where(varies, np.clip(np.mean(freedom(post), axis=0), 0, 1), 0.0)

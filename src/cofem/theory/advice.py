@@ -32,7 +32,7 @@ class Recommendation:
     condition : float
         κ, the worst bound on the condition number among the supports that were drawn.
     reason : str
-        Both numbers, derived in words.
+        How both numbers come about, in words.
 
     Examples
     --------
