@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cofem import backend
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.moments.registry import starting_precision
 from cofem.learning.prior_choice import Learned, Settings, with_noise_found
@@ -16,16 +15,10 @@ from cofem.rivals.registry import run_method
 SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
 
 
-def sees_nothing(model: Model) -> bool:
-    """Whether every column of every Φ is zero."""
-    norms = [task.operator.column_norms_squared(task.y) for task in model.tasks]
-    return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
-
-
 def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
     """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
     searched = 0
-    if not given and sees_nothing(model):
+    if not given and model.sees_nothing:
         model = noise_units(model, False)  # all of y is noise
     elif not given:
         model, searched = _with_estimated_noise(model, settings, kept)

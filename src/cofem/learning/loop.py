@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cofem.backend import Array
+from cofem.learning.convergence import ConvergenceWarning, DivergenceWarning
 from cofem.learning.moments.gaussian import EStep, Moments, Report
 from cofem.learning.recording import Callback, Recorder, empty_history
 from cofem.learning.sites.ard import Ard
@@ -41,10 +42,13 @@ class LoopResult:
         return (self.troubles[0] if self.troubles else sentence) + self.note
 
     @property
-    def worth_a_warning(self) -> bool:
-        """Whether the user has to be told without asking."""
-        asked = (Verdict.STOPPED, Verdict.AS_ASKED)
-        return bool(self.troubles) or (not self.converged and self.verdict not in asked)
+    def warning(self) -> type[ConvergenceWarning] | None:
+        """The warning that the user gets without asking; None if there is no need of one."""
+        if self.verdict is Verdict.DIVERGED:
+            return DivergenceWarning
+        asked = self.verdict in (Verdict.STOPPED, Verdict.AS_ASKED)
+        fine = not self.troubles and (self.converged or asked)
+        return None if fine else ConvergenceWarning
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.convergence import relative_change
 from cofem.learning.stopping import Verdict
+from cofem.solvers import kernels
 
 
 @dataclass(frozen=True)
@@ -166,3 +166,33 @@ class Recorder:
 def _in_shape_of_z(rows: Sequence[Array]) -> Array:
     """Return one array (D,) per task as (D,), or (L, D) for several tasks."""
     return rows[0] if len(rows) == 1 else backend.namespace(rows[0]).stack(list(rows))
+
+
+def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
+    """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> relative_change([np.array([3.0, 4.0])], [np.array([3.0, 4.5])])
+    0.1
+    """
+    distance, size = moved(new, old)
+    if distance == 0.0:
+        return 0.0
+    return math.sqrt(distance / size) if size > 0 else math.inf
+
+
+def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
+    """Return ‖μ_new − μ_old‖² and ‖μ_new‖² over all tasks."""
+    distance = size = 0.0
+    for a, b in zip(new, old, strict=True):
+        if backend.is_numpy(a):
+            far, long = kernels.moved(a.ravel(), backend.to_numpy(b).ravel())
+            distance, size = distance + far, size + long
+            continue
+        xp = backend.namespace(a)
+        both = xp.stack([xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))])
+        pair = backend.to_numpy(both)  # one transfer
+        distance, size = distance + float(pair[0]), size + float(pair[1])
+    return distance, size

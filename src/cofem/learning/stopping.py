@@ -47,6 +47,11 @@ class Verdict(enum.Enum):
         "after max_iter={max_iter}: raise max_iter, or accept it with a larger tol"
     )
     HOPELESS = "this start used up the data"
+    DIVERGED = (
+        "approximate message passing diverged in iteration {iteration}: phi is not like a matrix "
+        "of independent entries with mean zero (its columns are correlated, as those of a "
+        "convolution are); {left}. Use method \"cofem\", or more damping than {damping:g}"
+    )
     MEAN_NOT_SETTLED = (
         "the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
         "(tol={tol:g}): raise max_iter, or accept it with a larger tol"

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators import Dense, LinearOperator, Sparse, check_adjoint
+from cofem.operators import Dense, LinearOperator, Sparse
 
 # The share of the exponents' range that is left to sums and to noise below the signal: a factor of
 # 10^20 in double precision.
@@ -70,13 +70,3 @@ def refuse_unsquarable_columns(op: Dense | Sparse, like: Array, name: str) -> No
             f"{name}: the squares of its columns are too {'small' if vanished else 'large'} for "
             f"{like.dtype}; change its units"
         )
-
-
-def check_products(op: LinearOperator, like: Array, name: str) -> None:
-    """Run the dot test; an error of the user's own code is told with the argument's name."""
-    try:
-        check_adjoint(op, like, name=name)
-    except ValueError as error:
-        if str(error).startswith(name):
-            raise
-        raise ValueError(f"{name}: {error}") from error

@@ -165,6 +165,12 @@ class Model:
         """The length of α: D, or the rows of the sparsifier."""
         return self.n_unknowns if self.sparsifier is None else self.sparsifier.shape[0]
 
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether every column of every Φ is zero, so that all of y is noise."""
+        norms = [task.operator.column_norms_squared(task.y) for task in self.tasks]
+        return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
+
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The tasks, with those that share operator and noise precision together."""

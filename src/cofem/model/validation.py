@@ -12,7 +12,6 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.model.data_checks import (
     array_or_list,
-    check_products,
     refuse_columns,
     refuse_unsquarable,
     refuse_unsquarable_columns,
@@ -68,7 +67,7 @@ def tasks_from(
                 "joint tasks share their unknowns"
             )
         if not op.trusted:
-            check_products(op, values, f"phi{where}")
+            check_adjoint(op, values, name=f"phi{where}")
         if op.field == "undecided" and not real:
             raise ValueError(
                 f"phi{where} is linear over the reals only (PyLops: clinear=False), so complex "

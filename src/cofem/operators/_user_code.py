@@ -12,6 +12,14 @@ from cofem.backend import Array
 from cofem.operators._validation import all_finite, count, floating
 
 
+def asked(function: Callable[..., Any], *arguments: Any, name: str) -> Any:
+    """Call a user's function; what is wrong inside of it is told with the argument's name."""
+    try:
+        return function(*arguments)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
 def by_parts(product: Callable[[Array], Array], x: Array, is_complex: bool) -> Array:
     """Give a real operator the real and imaginary parts in turn.
 

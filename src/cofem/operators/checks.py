@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.operators._user_code import asked
 from cofem.operators.base import LinearOperator
 
 
@@ -57,11 +60,12 @@ def check_adjoint(
     if rtol is None:
         single = op.single_precision or float(xp.finfo(home.dtype).eps) > 1e-10
         rtol = 5e-5 if single else 1e-6
+    products = _named_products(op, name)
     random = backend.Random(seed)
     x = random.normal((op.shape[1],), home)
-    forward = _unchanged(op.forward, x, f"{name}: forward")
+    forward = _unchanged(products[0], x, f"{name}: forward")
     for y in (random.normal((op.shape[0],), home), forward):
-        adjoint = _unchanged(op.adjoint, y, f"{name}: adjoint")
+        adjoint = _unchanged(products[1], y, f"{name}: adjoint")
         left, right = _inner(forward, y), _inner(x, adjoint)
         scale = _length(forward) * _length(y) + _length(x) * _length(adjoint)
         # "not ≤" rather than ">": NaN must not pass.
@@ -75,14 +79,22 @@ def check_adjoint(
         _check_batches(op, random, home, rtol, name)
 
 
+def _named_products(op: LinearOperator, name: str) -> list[Callable[[Array], Array]]:
+    """Return forward and adjoint; their own errors name the argument."""
+    if hasattr(op, "name"):  # they do already
+        return [op.forward, op.adjoint]
+    return [partial(asked, product, name=name) for product in (op.forward, op.adjoint)]
+
+
 def _check_batches(
     op: LinearOperator, random: backend.Random, home: Array, rtol: float, name: str
 ) -> None:
     """Raise if a batch of rows is not treated row by row: columns taken for rows, mostly."""
     rows = 2 if 3 in op.shape else 3  # a square batch would hide a transposition
+    forward, adjoint = _named_products(op, name)
     for product, length, call in (
-        (op.forward, op.shape[1], "forward"),
-        (op.adjoint, op.shape[0], "adjoint"),
+        (forward, op.shape[1], "forward"),
+        (adjoint, op.shape[0], "adjoint"),
     ):
         batch = random.normal((rows, length), home)
         hint = (
@@ -91,7 +103,7 @@ def _check_batches(
         )
         single = [product(batch[i, :]) for i in range(rows)]
         try:
-            together = product(batch)
+            together = (op.forward if call == "forward" else op.adjoint)(batch)
         except ValueError as error:
             raise ValueError(f"{hint} ({error})") from None
         for i, expected in enumerate(single):
@@ -99,10 +111,10 @@ def _check_batches(
                 raise ValueError(hint)
 
 
-def _unchanged(product: object, x: Array, call: str) -> Array:
+def _unchanged(product: Callable[[Array], Array], x: Array, call: str) -> Array:
     xp = backend.namespace(x)
     before = xp.asarray(x, copy=True)
-    out = product(x)  # type: ignore[operator]
+    out = product(x)
     if not bool(xp.all(x == before)):
         raise ValueError(f"{call} changes its argument in place; it must work on a copy")
     return out

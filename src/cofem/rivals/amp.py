@@ -71,29 +71,25 @@ def run(
     state = messages.start(alpha)
     kept, kept_alpha, kept_at = state, alpha, 0
     recorder = Recorder(max_iter, tol, callback)
-    troubles: list[str] = []
     while True:
         state = messages.step(state, alpha, options.inner_steps)
         if not state.misfit <= DIVERGED:
-            troubles = [_divergence(options, recorder.iteration + 1, kept_at)]
-            verdict = Verdict.MEAN_NOT_SETTLED
+            verdict, last = Verdict.DIVERGED, recorder.iteration + 1
             break
         if state.misfit <= SOUND:
             kept, kept_alpha, kept_at = state, alpha, recorder.iteration + 1
         recorder.add([state.mean], alpha, products=messages.products)
         ended = recorder.verdict(recorder.mean_settled, Verdict.MEAN_NOT_SETTLED)
         if ended is not None:
-            verdict = ended
-            if kept is not state:
-                troubles = [_divergence(options, recorder.iteration, kept_at)]
+            verdict, last = ended if kept is state else Verdict.DIVERGED, recorder.iteration
             break
         alpha = update_precision(model, [_moments(state)])
     if not recorder.iteration:  # it diverged at once; the history still has its row
         recorder.add([kept.mean], kept_alpha, products=messages.products)
     recorder.history["products"][-1] = messages.products
-    found = LoopResult(
-        kept_alpha, [kept.mean], verdict, recorder.facts, recorder.history, troubles
-    )
+    left = f"the result is that of iteration {kept_at}" if kept_at else "the result is the prior"
+    facts = {**recorder.facts, "iteration": last, "left": left, "damping": options.damping}
+    found = LoopResult(kept_alpha, [kept.mean], verdict, facts, recorder.history)
     return Outcome(found, [_report(kept)])
 
 
@@ -182,16 +178,6 @@ def _report(state: _State) -> Report:
     xp = backend.namespace(state.variance)
     unknown = xp.full_like(state.variance, math.nan)
     return Report(state.variance, unknown, math.nan, math.nan)
-
-
-def _divergence(options: AMP, iteration: int, kept: int) -> str:
-    left = f"the result is that of iteration {kept}" if kept else "the result is the prior"
-    return (
-        f"approximate message passing diverged in iteration {iteration}: phi is not like a "
-        "matrix of independent entries with mean zero (its columns are correlated, as those of "
-        f'a convolution are); {left}. Use method "cofem", or more damping than '
-        f"{options.damping:g}"
-    )
 
 
 def _squared(x: Array) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.learning.convergence import relative_change
+from cofem.learning.recording import relative_change
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.options import HISTORY, ImageOptions, Progress

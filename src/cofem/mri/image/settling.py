@@ -6,7 +6,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.convergence import relative_change
+from cofem.learning.recording import relative_change
 
 
 class Window:

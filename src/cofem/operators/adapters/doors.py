@@ -87,16 +87,11 @@ def multiplies_vectors(x: Any) -> bool:
 
 
 def _foreign(phi: Any, name: str) -> LinearOperator:
-    try:
-        if is_lineax(phi):
-            return LineaxOperator(phi, name=name)
-        if is_physics(phi):
-            return from_physics(phi, name=name)
-        return Matvec(phi, name=name)
-    except ValueError as error:  # of the user's own products, which know no name
-        if str(error).startswith(name):
-            raise
-        raise ValueError(f"{name}: {error}") from error
+    if is_lineax(phi):
+        return LineaxOperator(phi, name=name)
+    if is_physics(phi):
+        return from_physics(phi, name=name)
+    return Matvec(phi, name=name)
 
 
 def _kind(x: Any) -> str:

@@ -9,7 +9,14 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators._user_code import accepted, by_parts, dtype_is_complex, pair, result_dtype
+from cofem.operators._user_code import (
+    accepted,
+    asked,
+    by_parts,
+    dtype_is_complex,
+    pair,
+    result_dtype,
+)
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
 
@@ -54,11 +61,11 @@ class Matvec(LinearOperator):
         decides whether it is complex.
         """
         x = np.random.default_rng(0).standard_normal(self.shape[1])
-        real = np.asarray(self.op.matvec(x))
+        real = np.asarray(asked(self.op.matvec, x, name=self.name))
         self.is_complex = bool(np.iscomplexobj(real))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that imaginary parts are dropped is the question
-            imaginary = np.asarray(self.op.matvec(1j * x))
+            imaginary = np.asarray(asked(self.op.matvec, 1j * x, name=self.name))
         ignored = np.linalg.norm(imaginary) <= 1e-6 * np.linalg.norm(real)
         self.field = "real" if ignored else "undecided"
 
@@ -85,13 +92,15 @@ class Matvec(LinearOperator):
         together = getattr(self.op, call.replace("vec", "mat"), None)
         try:
             if callable(together) and x.ndim > 1 and rows.shape[0]:
-                out = self._in_its_field(together(np.ascontiguousarray(rows.T)), call)
+                columns = asked(together, np.ascontiguousarray(rows.T), name=self.name)
+                out = self._in_its_field(columns, call)
                 out = accepted(out.T, rows, length, f"{self.name}: {call}", self.is_complex)
             else:
                 single = getattr(self.op, call)
                 out = np.empty((rows.shape[0], length), dtype=result_dtype(x, self.is_complex))
                 for i, row in enumerate(rows):
-                    given = np.ravel(self._in_its_field(single(row), call))
+                    product = asked(single, row, name=self.name)
+                    given = np.ravel(self._in_its_field(product, call))
                     out[i] = accepted(given, row, length, f"{self.name}: {call}", self.is_complex)
         except NotImplementedError:
             raise TypeError(f"{self.name} does not implement {call}, which is needed") from None
