@@ -99,7 +99,8 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     if phi is not None:
         _at_home(arrays, phi)
         _check_sparsifier(image, arrays, about.get("sparsified", False))
-    learned = about.get("prior", FIRST_PRIOR) == "mixture"
+    prior = about.get("prior", FIRST_PRIOR)
+    learned = prior == "mixture"
     return Posterior(
         **{name: arrays[name] for name in ARRAYS},
         log_evidence=float(arrays["log_evidence"]),
@@ -111,7 +112,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         method=about["method"],
         options=_options(path, about["method"], about["options"]),
         nonnegative=about["nonnegative"],
-        prior="mixture" if learned else "ard",
+        prior=prior,
         marginals=(
             storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
         ),

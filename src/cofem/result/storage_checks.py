@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cofem.learning.prior_choice import PRIORS
 from cofem.learning.recording import empty_history
 from cofem.result import storage_marginals
 
@@ -66,9 +67,9 @@ def first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
 
 def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
     prior = about.get("prior", FIRST_PRIOR)
-    if prior not in ("mixture", "ard"):
+    if prior == "auto" or prior not in PRIORS:  # "auto" is a wish, not what ran
         return f"prior is {prior!r}"
-    if prior == "ard":
+    if prior != "mixture":
         return ""
     if about.get("sparsified", False):
         return "the learned prior does not go with a sparsifier"
