@@ -19,6 +19,11 @@ from cofem.operators import DCT, Convolution, Dense, LinearOperator
 
 __all__ = ["Problem", "convolution", "dct", "gaussian", "nrmse"]
 
+# The paper's laws of the spikes: normal with variance 5, exponential with mean 1.5.
+NORMAL_STD, EXPONENTIAL_MEAN = 5**0.5, 1.5
+# 0.29 · 100 is 28.999… in floating point.
+ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -114,7 +119,7 @@ def dct(
     random = np.random.default_rng(seed)
     N = _measurements(D, undersampling)
     phi = DCT(D, rows=np.sort(random.choice(D, size=N, replace=False)))
-    z = _spikes(D, sparsity, random, lambda d: random.normal(scale=5**0.5, size=d))
+    z = _spikes(D, sparsity, random, lambda d: random.normal(scale=NORMAL_STD, size=d))
     return _observe("dct", phi, z, noise_std, random)
 
 
@@ -147,7 +152,7 @@ def convolution(
     if not 0 < decay < 1:
         raise ValueError(f"decay must lie between 0 and 1, got {decay!r}")
     random = np.random.default_rng(seed)
-    z = _spikes(D, sparsity, random, lambda d: random.exponential(scale=1.5, size=d))
+    z = _spikes(D, sparsity, random, lambda d: random.exponential(scale=EXPONENTIAL_MEAN, size=d))
     with np.errstate(under="ignore"):
         kernel = (1.0 - decay) ** np.arange(D)
     return _observe("convolution", Convolution(kernel, D), z, noise_std, random)
@@ -195,7 +200,7 @@ def _spikes(
 ) -> np.ndarray:
     if not 0 < sparsity <= 1:
         raise ValueError(f"sparsity must be above 0 and at most 1, got {sparsity!r}")
-    d = int(sparsity * D + 1e-9)  # 0.29 · 100 is 28.999… in floating point
+    d = int(sparsity * D + ROUNDING)
     if d < 1:
         raise ValueError(f"D = {D} is too small for sparsity = {sparsity}: no spike is left")
     z = np.zeros(D)

@@ -16,6 +16,7 @@ import numpy as np
 import scipy.signal
 
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.model.model import LEAST_SIGNAL
 from cofem.model.options import whole_number
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import moments_row
@@ -139,7 +140,7 @@ def _starting_variance(y: np.ndarray, beta: np.ndarray, power_per_sample: np.nda
     if not seen.any():
         return 1.0  # no data: any scale will do, and it stays
     power, noise = float(y @ y), float(np.sum(1 / beta[seen]))
-    signal = max(power - noise, 0.1 * power) or noise
+    signal = max(power - noise, LEAST_SIGNAL * power) or noise
     return signal / float(np.sum(power_per_sample[seen]))
 
 

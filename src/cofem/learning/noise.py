@@ -20,8 +20,9 @@ LARGEST_MOVE, MUCH_USED, LARGEST_RISE_IF_USED = 1.0, 0.3, 0.4
 # log β is not known better than by √(2/N): of N data so many √N are not counted, so that it
 # does not drift upwards where its likelihood is flat.
 PENALTY = 0.5
-# No fit counts as using more of the data.
-LARGEST_SHARE = 0.98
+# No fit counts as using a larger share of the data, or less than this many of them: an estimate
+# by probes may be negative.
+LARGEST_SHARE, LEAST_USED = 0.98, 1e-3
 # What is left of the data at the least: more is rounding (120 dB, 80 in single precision).
 LEAST_RESIDUAL, LEAST_RESIDUAL_SINGLE = 1e-12, 1e-8
 # It is at rest when log β moves by less.
@@ -69,7 +70,8 @@ class LearnedNoise:
 
         A β that is ``given`` cannot run away: it may rise faster.
         """
-        used = min(max(sum(m.freedom for m in moments), 1e-3), LARGEST_SHARE * self.n_data)
+        used = max(sum(m.freedom for m in moments), LEAST_USED)
+        used = min(used, LARGEST_SHARE * self.n_data)
         self.used = used / self.n_data
         penalty = PENALTY * math.sqrt(self._reals) * self.n_data / self._reals
         unused = max(self.n_data - used - penalty, (1 - LARGEST_SHARE) * self.n_data)
@@ -84,7 +86,8 @@ class LearnedNoise:
         if self.iteration < FIRST_LEARNED:
             return
         move = self.wanted(moments)
-        self.log_move = move if pruned else min(max(move, -0.4), 0.4)
+        slow = min(max(move, -LARGEST_RISE_IF_USED), LARGEST_RISE_IF_USED)
+        self.log_move = move if pruned else slow
         self.ratio *= math.exp(self.log_move)
 
     def _residual(self, moments: Sequence[Moments]) -> float:

@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from cofem.files import atomic_write
+from cofem.many.inputs import refuse_another
 from cofem.many.layout import NAMES, PENDING, Layout, Outcome, bytes_of, runs_of
 
 FORMAT = "cofem many 1"
@@ -133,7 +134,7 @@ class _DiskStore(Store):
         if settings.get("begun") or not resume:  # a start that was cut off, or one not wanted
             self._clear()
             return
-        _refuse_another(path, settings, fingerprint)
+        refuse_another(path, settings["fingerprint"], fingerprint)
         self.layout = Layout(**settings["layout"])
         self._open()
 
@@ -273,20 +274,6 @@ def open_store(store: Any, fingerprint: dict[str, Any], resume: bool) -> Store:
         raise TypeError(f"store must be a path or None, got {type(store).__name__}") from None
     kind = ZarrStore if path.suffix == ".zarr" else FolderStore
     return kind(path, fingerprint, resume)
-
-
-def _refuse_another(path: Path, settings: dict[str, Any], wanted: dict[str, Any]) -> None:
-    there = settings["fingerprint"]
-    for what, value in wanted.items():
-        same = there.get(what) == value
-        if what == "phi" and not same:  # products differ in their last digits between machines
-            a, b = np.array(there.get(what)), np.array(value)
-            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
-        if not same:
-            raise ValueError(
-                f"store: {path} holds results for another {what}; resume=False starts again "
-                "and deletes them"
-            )
 
 
 def _zarr() -> Any:

@@ -23,6 +23,10 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators import LinearOperator
 
+# At least this share of the power of y counts as signal where learning starts: where the noise
+# explains all of it, a start at zero signal would never leave zero.
+LEAST_SIGNAL = 0.1
+
 
 @dataclass(frozen=True)
 class Intercept:
@@ -253,7 +257,7 @@ def _signal_power(model: Model) -> float:
         power += _squared(task.y)
         if math.isfinite(task.noise_precision):  # NaN while it is being looked for
             noise += task.operator.shape[0] / task.noise_precision
-    signal = max(power - noise, 0.1 * power)
+    signal = max(power - noise, LEAST_SIGNAL * power)
     return signal or noise or 1.0  # y = 0: only the noise sets a scale
 
 

@@ -11,6 +11,9 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators._validation import all_finite, count, floating
 
+# A type whose rounding is larger than this is of single precision (1.2e-7; double: 2.2e-16).
+SINGLE = 1e-10
+
 
 def asked(function: Callable[..., Any], *arguments: Any, name: str) -> Any:
     """Call a user's function; what is wrong inside of it is told with the argument's name."""

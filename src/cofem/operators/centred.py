@@ -20,6 +20,8 @@ from cofem.operators.norms import estimate_column_norms_squared
 # A stored matrix is written out centred up to this many numbers (1 GiB in float64): no rounding
 # is left of the columns' means, and all that is fast for matrices stays so.
 WRITTEN_OUT = 1 << 27
+# A column that is this many roundings of its entries or less, once centred, was constant.
+ROUNDINGS = 10.0
 # ΦᴴΦ less the constant's part loses digits where that part is so many times what is left.
 CANCELS = 10.0
 
@@ -146,7 +148,7 @@ def centred(op: LinearOperator, direction: Array | None = None) -> tuple[LinearO
     # What rounding leaves of a column that is constant is not a column.
     eps = float(xp.finfo(columns.dtype).eps)
     left, whole = xp.max(xp.abs(columns), axis=1), xp.max(xp.abs(op.matrix), axis=0)
-    columns = xp.where((left > 10 * eps * whole)[:, None], columns, xp.zeros_like(columns))
+    columns = xp.where((left > ROUNDINGS * eps * whole)[:, None], columns, xp.zeros_like(columns))
     return Dense(xp.matrix_transpose(columns)), node
 
 

@@ -10,8 +10,14 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators._user_code import asked
+from cofem.operators._user_code import SINGLE, asked
 from cofem.operators.base import LinearOperator
+
+# Allowed differences in the dot test. A wrong adjoint is off by per cents, rounding in sums of a
+# million terms by 1e-10, and in single precision by 1e-5.
+RTOL, RTOL_SINGLE = 1e-6, 5e-5
+# Never divides by zero, and is nothing beside any product.
+TINY = 1e-300
 
 
 def check_adjoint(
@@ -58,8 +64,8 @@ def check_adjoint(
     convert = backend.complex_dtype if op.is_complex else backend.real_dtype
     home = xp.empty((0,), dtype=convert(like.dtype, xp), device=backend.device_of(like))
     if rtol is None:
-        single = op.single_precision or float(xp.finfo(home.dtype).eps) > 1e-10
-        rtol = 5e-5 if single else 1e-6
+        single = op.single_precision or float(xp.finfo(home.dtype).eps) > SINGLE
+        rtol = RTOL_SINGLE if single else RTOL
     products = _named_products(op, name)
     random = backend.Random(seed)
     x = random.normal((op.shape[1],), home)
@@ -107,7 +113,7 @@ def _check_batches(
         except ValueError as error:
             raise ValueError(f"{hint} ({error})") from None
         for i, expected in enumerate(single):
-            if not _length(together[i, :] - expected) <= rtol * max(_length(expected), 1e-300):
+            if not _length(together[i, :] - expected) <= rtol * max(_length(expected), TINY):
                 raise ValueError(hint)
 
 

@@ -18,6 +18,8 @@ from cofem.operators.base import LinearOperator
 
 # Tails up to this length are corrected by a small matrix, longer ones by short FFTs.
 DENSE_TAIL_UP_TO = 256
+# Taps whose sum is below this share of the rounding error are left out.
+BELOW_ROUNDING = 0.1
 
 
 @final
@@ -140,7 +142,7 @@ def effective_length(kernel: np.ndarray, eps: float) -> int:
     """
     moduli = np.abs(kernel)
     rest = np.cumsum(moduli[::-1])[::-1]
-    return max(1, int(np.count_nonzero(rest > 0.1 * eps * moduli.max())))
+    return max(1, int(np.count_nonzero(rest > BELOW_ROUNDING * eps * moduli.max())))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,9 @@ from cofem.operators.base import LinearOperator
 
 # Up to this many unit vectors are cheap enough to be exact.
 EXACT_UP_TO = 512
+# An estimate of a weighted norm is never below this share of their mean: with 16 probes one that
+# is comes from chance, and it would spoil a preconditioner.
+LEAST_OF_MEAN = 0.1
 # Numbers in one block of vectors: 128 MiB in float64.
 BLOCK = 1 << 24
 
@@ -100,7 +103,7 @@ def estimate_weighted_norms(
     q = _probes(seed, 0, n_probes, op.shape[0], home)
     squares = backend.abs_squared(op.adjoint(q * xp.sqrt(weights)))
     norms = xp.mean(squares, axis=0)
-    return xp.maximum(norms, 0.1 * xp.mean(norms))
+    return xp.maximum(norms, LEAST_OF_MEAN * xp.mean(norms))
 
 
 def norm_squared(

@@ -27,6 +27,7 @@ from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.moments.banded import banded_coefficients
 from cofem.learning.sites.rectified import probability_of_zero
 from cofem.operators import Convolution, Diagonal, LinearOperator
+from cofem.result.sampling import MAX_STEPS
 from cofem.solvers.banded import factors as banded
 from cofem.solvers.cg import Status, solve
 from cofem.solvers.systems import ShiftedGram
@@ -35,6 +36,9 @@ from cofem.solvers.systems import ShiftedGram
 # single exchanges take over, which are slow and always end.
 PATIENCE = 3
 MAX_EXCHANGES = 2000
+# A sign is wrong if it is so by more than the systems are solved to: by recursions to rounding, by
+# conjugate gradients to these. Tighter than for draws, since signs are decided by small numbers.
+RTOL_BANDED, RTOL, RTOL_SINGLE = 1e-12, 1e-10, 1e-5
 
 
 class Face(NamedTuple):
@@ -103,7 +107,7 @@ def filtered_mode(
         beta = np.broadcast_to(np.asarray(noise_precision, dtype=np.float64), operator.shape[:1])
         curvature = alpha + _weighted_norms(operator, beta)
         face = _banded_face(coefficients, backend.to_numpy(y), alpha, beta)
-        tolerance = 1e-12
+        tolerance = RTOL_BANDED
     else:
         if np.ndim(noise_precision) > 0:
             raise ValueError(
@@ -112,7 +116,8 @@ def filtered_mode(
             )
         norms = backend.to_numpy(operator.column_norms_squared(mean)).astype(np.float64)
         curvature = noise_precision * norms + alpha
-        rtol = 1e-10 if mean.dtype == backend.namespace(mean).float64 else 1e-5
+        double = mean.dtype == backend.namespace(mean).float64
+        rtol = RTOL if double else RTOL_SINGLE
         face = _general_face(operator, y, precision, noise_precision, curvature, rtol)
         tolerance = 10 * rtol
     z = nonnegative_least_squares(face, kept, curvature, tolerance)
@@ -215,7 +220,7 @@ def _general_face(
             start=(mask * last)[None, :],
             preconditioner=diagonal,
             rtol=rtol,
-            max_steps=20_000,
+            max_steps=MAX_STEPS,
         )
         worst = Status(int(found.status.max()))
         if worst in (Status.MAX_STEPS, Status.NOT_POSITIVE):

@@ -19,7 +19,7 @@ from cofem.model.model import Task
 from cofem.model.options import whole_number
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 from cofem.result.filtered_mode import filtered_mode
-from cofem.result.sampling import deviations, variance_of_map
+from cofem.result.sampling import DRAWS, deviations, variance_of_map
 
 if TYPE_CHECKING:
     from cofem.result.posterior import Posterior
@@ -113,7 +113,7 @@ def prediction(post: Posterior, op: LinearOperator, noise: bool) -> tuple[Array,
     Given z, the constant is its level − row z and an error of its own: so new data vary as
     (op − row) z does, and that error comes on top.
     """
-    mean, variances = op.forward(post.mean), _variances(post, _shifted(post, op), 256, 0)
+    mean, variances = op.forward(post.mean), _variances(post, _shifted(post, op), DRAWS, 0)
     for i, task in enumerate(post.tasks):
         share = 0.0 if task.intercept is None else 1 / task.intercept.weight
         variances[i] = variances[i] + (share + noise) / task.noise_precision
@@ -144,7 +144,7 @@ def intercepts(post: Posterior) -> tuple[Any, Any]:
         rows.append(Dense(row[None, :]))
     spread = [
         float(v[0]) + 1 / (t.noise_precision * t.intercept.weight)  # type: ignore[union-attr]
-        for v, t in zip(_variances(post, rows, 256, 0), post.tasks, strict=True)
+        for v, t in zip(_variances(post, rows, DRAWS, 0), post.tasks, strict=True)
     ]
     if not joint:
         return values[0], float(np.sqrt(spread[0]))

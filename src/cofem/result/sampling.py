@@ -19,14 +19,21 @@ from cofem.solvers.systems import posterior_precision
 
 # Rows solved at a time; memory is O(D · BLOCK).
 BLOCK = 16
+# Maps of up to so many rows, or of so many unknowns, have exact variances: one system for each.
 EXACT_ROWS = 256
 EXACT_UNKNOWNS = 1024
+# Draws for the variances of other maps where the user does not say: a relative error of 9 %.
+DRAWS = 256
+# Relative tolerance of a system, far below the error of a draw, and at least so many roundings.
+RTOL, ROUNDINGS = 1e-6, 100
+# Steps after which a system counts as not solved; a warning says so.
+MAX_STEPS = 20_000
 
 
 def inverse_of(
     task: Task, alpha: Array, sparsifier: LinearOperator | None
 ) -> Callable[[Array], Array]:
-    """Return b → A⁻¹ b for rows b, to 1e-6 of their size (1e-5 in single precision)."""
+    """Return b → A⁻¹ b for rows b, to a relative residual of RTOL (1e-5 in single precision)."""
     xp = backend.namespace(alpha)
     eps = float(xp.finfo(alpha.dtype).eps)
     beta = task.noise_precision
@@ -34,10 +41,10 @@ def inverse_of(
     prior = alpha if sparsifier is None else sparsifier.weighted_column_norms_squared(alpha)
     # Made once: for an operator of functions the norms cost products.
     diagonal = beta * task.operator.column_norms_squared(alpha) + prior
-    rtol = max(1e-6, 100 * eps)
+    rtol = max(RTOL, ROUNDINGS * eps)
 
     def inverse(rhs: Array) -> Array:
-        found = solve(matrix, rhs, preconditioner=diagonal, rtol=rtol, max_steps=20_000)
+        found = solve(matrix, rhs, preconditioner=diagonal, rtol=rtol, max_steps=MAX_STEPS)
         worst = Status(int(found.status.max()))
         if worst in (Status.MAX_STEPS, Status.NOT_POSITIVE):
             warnings.warn(f"a linear system: {worst.message}", ConvergenceWarning, stacklevel=2)

@@ -30,6 +30,11 @@ from cofem.rivals.sequential_state import Direction, FamilyState
 # 1/α of a coordinate that is not active, beside the 1/(β‖φ‖²) to which the data could
 # determine one: so little that no result shows it, and finite.
 INACTIVE = 1e-12
+# Moves in an iteration, where the user does not say: so many iterations add every coordinate once.
+ITERATIONS, FEWEST_PER_ITERATION = 32, 8
+# Rounding accumulates in Σ. A factorisation after as many moves as there are active coordinates
+# costs no more than the moves did; of few coordinates, after this many.
+FEWEST_MOVES = 50
 # The running sums of S are computed anew when one is seen to be off by this much.
 DRIFT = 1e-6
 
@@ -59,7 +64,8 @@ def run(
         As for :func:`cofem.fit`; an iteration is a batch of moves.
     """
     refuse_unfit(options, model)
-    moves = options.moves_per_iteration or max(8, model.n_unknowns // 32)
+    share = model.n_unknowns // ITERATIONS
+    moves = options.moves_per_iteration or max(FEWEST_PER_ITERATION, share)
     learner = Learner(model, options.min_gain * len(model.tasks))
     recorder = Recorder(max_iter, tol, callback)
     verdict = None
@@ -121,8 +127,7 @@ class Learner:
         for made in range(moves):
             if not self._move():
                 return made
-            # Rounding accumulates in Σ; a factorisation after d moves costs no more than they.
-            if self._since_refresh > max(50, len(self.active)):
+            if self._since_refresh > max(FEWEST_MOVES, len(self.active)):
                 self.refresh()
         return moves
 

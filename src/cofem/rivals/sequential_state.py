@@ -30,6 +30,10 @@ from cofem.operators import Dense
 from cofem.rivals.active_set import ActiveSet
 from cofem.rivals.inverse_updates import add_rank_one, write_border
 
+# s_j is S_j less the share of the other columns. Below this share of S_j it is rounding.
+FLOOR = 1e-10
+# Coordinates for which there is room at first; it doubles when it is full.
+FIRST_SIZE = 64
 # Rows of a block when unit vectors or all active columns go through the operator.
 BLOCK = 16
 
@@ -84,9 +88,9 @@ class FamilyState:
         self.norms = self._column_norms()
         self.sparsity = self.beta * self.norms  # S_j, (D,)
         self.quality = self.beta * self.correlation  # Q_j, (L, D)
-        self.floor = 1e-10 * self.sparsity
-        self._covariance, self._gram = self._square(64), self._square(64)
-        self.mean = self._rows(64)
+        self.floor = FLOOR * self.sparsity
+        self._covariance, self._gram = (self._zeros((FIRST_SIZE, FIRST_SIZE)) for _ in range(2))
+        self.mean = self._zeros((self.tasks, FIRST_SIZE))
 
     # -- what the choice of a move looks at --------------------------------------
 
@@ -280,18 +284,12 @@ class FamilyState:
         xp = backend.namespace(self.home)
         return xp.zeros(shape, dtype=self.home.dtype, device=backend.device_of(self.home))
 
-    def _square(self, size: int) -> Array:
-        return self._zeros((size, size))
-
-    def _rows(self, size: int) -> Array:
-        return self._zeros((self.tasks, size))
-
     def _grow(self) -> None:
         d = len(self.active)
         for name in ("_covariance", "_gram"):
             old = getattr(self, name)
-            setattr(self, name, xpx.at(self._square(2 * d))[:d, :d].set(old))
-        self.mean = xpx.at(self._rows(2 * d))[:, :d].set(self.mean)
+            setattr(self, name, xpx.at(self._zeros((2 * d, 2 * d)))[:d, :d].set(old))
+        self.mean = xpx.at(self._zeros((self.tasks, 2 * d)))[:, :d].set(self.mean)
 
 
 def _total(x: Array) -> float:

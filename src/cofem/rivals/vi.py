@@ -32,6 +32,9 @@ from cofem.model.rival_methods import VI
 from cofem.model.suitability import refuse_unfit
 from cofem.operators.norms import norm_squared
 
+# A λ that was seen to be too small is set to this many times the least that would have been enough.
+LARGER = 1.01
+
 
 def run(
     model: Model,
@@ -138,7 +141,7 @@ class RelaxedPosterior:
         # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration comes from
         # below; a step that violates it, which is rare, shows a better λ.
         if way > 0 and _squared(image - old.image) > self.steepest * way:
-            self.steepest = 1.01 * _squared(image - old.image) / way
+            self.steepest = LARGER * _squared(image - old.image) / way
         return self._point(w, image)
 
     def at(self, point: Point, alpha: Array) -> Step:

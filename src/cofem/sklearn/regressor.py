@@ -15,10 +15,11 @@ from cofem.model.validation import flag
 from cofem.operators import as_operator
 from cofem.result.posterior import Posterior
 from cofem.sklearn.convergence import ConvergenceWarning
-from cofem.sklearn.design import Design, rotate, standardise
+from cofem.sklearn.design import Design, standardise
 from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
+from cofem.sklearn.rotation import rotate
 from cofem.sklearn.units import in_data_units
 
 

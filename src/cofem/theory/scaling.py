@@ -21,6 +21,9 @@ from cofem.theory.columns import active_gram
 # How far the rounding reaches, relative to the norm, stage by stage.
 ROUNDINGS = (0.1, 0.01, 0.001)
 STEPS_PER_STAGE = 150
+# Scales stay positive, relative to those at the start. The tolerances of L-BFGS-B are so small that
+# the number of steps decides.
+LEAST_SCALE, FTOL, GTOL = 1e-6, 1e-12, 1e-9
 
 
 def departure(phi: Any, support: Any, theta: Any = None) -> float:
@@ -149,7 +152,7 @@ def _descend(gram: np.ndarray, theta: np.ndarray, rounding: float) -> np.ndarray
         np.ones(size),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(1e-6, None)] * size,
-        options={"maxiter": STEPS_PER_STAGE, "ftol": 1e-12, "gtol": 1e-9},
+        bounds=[(LEAST_SCALE, None)] * size,
+        options={"maxiter": STEPS_PER_STAGE, "ftol": FTOL, "gtol": GTOL},
     )
     return np.asarray(1.0 / (start * found.x))

@@ -10,6 +10,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators._user_code import (
+    SINGLE,
     accepted,
     asked,
     by_parts,
@@ -19,6 +20,10 @@ from cofem.operators._user_code import (
 )
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
+
+# A product of imaginary numbers that is smaller than this share of that of real ones is rounding,
+# also in single precision.
+IGNORED = 1e-6
 
 
 @final
@@ -66,7 +71,7 @@ class Matvec(LinearOperator):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that imaginary parts are dropped is the question
             imaginary = np.asarray(asked(self.op.matvec, 1j * x, name=self.name))
-        ignored = np.linalg.norm(imaginary) <= 1e-6 * np.linalg.norm(real)
+        ignored = np.linalg.norm(imaginary) <= IGNORED * np.linalg.norm(real)
         self.field = "real" if ignored else "undecided"
 
     def _forward(self, x: Array) -> Array:
@@ -116,4 +121,4 @@ class Matvec(LinearOperator):
 
 def _is_single(dtype: Any) -> bool:
     kind = np.dtype(dtype)
-    return kind.kind in "fc" and bool(np.finfo(kind).eps > 1e-10)
+    return kind.kind in "fc" and bool(np.finfo(kind).eps > SINGLE)
