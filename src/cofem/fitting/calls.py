@@ -148,7 +148,7 @@ def fit(
     which = choose_prior(prior, chosen, model)
     if which != "ard" and model.sees_nothing:
         if which == "mixture":
-            raise ValueError("prior=\"mixture\": phi is zero, and nothing can be learned behind it")
+            raise ValueError("prior=\"mixture\": phi is zero, so the data say nothing about z")
         which = "ard"
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
@@ -244,7 +244,7 @@ def _model(
     groups: Any = None,
     coupling: Any = None,
 ) -> Model:
-    """Put the model together and refuse what does not go together."""
+    """Return the model; refuse options that cannot be combined."""
     positive = validation.flag("nonnegative", nonnegative)
     image = validation.sparsifier_from(sparsifier, tasks)
     size = tasks[0].operator.shape[1] if image is None else image.shape[0]
@@ -261,9 +261,11 @@ def _model(
 def _group(process_group: Any, method: Method) -> Group:
     if process_group is not None:
         if "processes" not in method.takes:
-            raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
+            raise ValueError(
+                f'process_group: method "{method.name}" cannot share its work; use "cofem"'
+            )
         if getattr(method, "joint_tolerance", False):
-            raise ValueError("process_group: systems with one joint tolerance cannot be shared")
+            raise ValueError("process_group: with joint_tolerance the systems cannot be shared")
     return group_of(process_group)
 
 

@@ -28,9 +28,10 @@ TRANSFORM_OPERATIONS = 20.0
 ROWS_PER_ITERATION, OVERHEAD = 250.0, 3e7
 # Unknowns up to which exact EM is chosen with a sparsifier, for a matrix and for other operators.
 EXACT_WITH_SPARSIFIER, EXACT_WITH_SPARSIFIER_IF_NOT_DENSE = 1000, 300
-# A dense matrix is factorised even where that takes so many times the products of CoFEM.
+# A dense matrix is factorised even if that takes this many times the operations of CoFEM: a
+# coherent matrix needs many more CG steps than the count assumes.
 EXACT_FOR_DENSE = 5.0
-# That is for operations of a tenth of a second or so in every iteration, not for more.
+# But only up to this many operations in an iteration, about a tenth of a second.
 EXACT_LIMIT = 2e9
 
 
@@ -59,7 +60,8 @@ def _best_for(model: Model) -> Method:
     first = operators[0]
     dense = isinstance(first.op if isinstance(first, Centred) else first, (Dense, Sparse))
     if model.sparsifier is not None:
-        # Woodbury needs the inverse of the prior; the probes are several times as many.
+        # Woodbury's formula would need the inverse of Rᴴ diag(α) R, and CoFEM needs several times
+        # as many probes as without R.
         few = EXACT_WITH_SPARSIFIER if dense else EXACT_WITH_SPARSIFIER_IF_NOT_DENSE
         return EM() if operators[0].shape[1] <= few else CoFEM()
     return cheapest(*operators[0].shape, dense=dense)
@@ -82,7 +84,7 @@ def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     else:
         per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
     covariance_free = ROWS_PER_ITERATION * per_row + OVERHEAD
-    if dense:  # a matrix may be coherent, and then probes need many more
+    if dense:  # see EXACT_FOR_DENSE
         covariance_free = max(covariance_free, min(EXACT_FOR_DENSE * covariance_free, EXACT_LIMIT))
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()

@@ -1,4 +1,4 @@
-"""Whether a fit will fit into memory, said before it starts rather than hours later."""
+"""Whether a fit needs more memory than there is: checked before it starts, not hours later."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CG_ARRAYS = 6
 def refuse_too_large(model: Model, method: Method) -> None:
     """Raise MemoryError if the method needs more than this machine has.
 
-    Only work on the host is judged: a device reports its own memory when it is full.
+    Only the host's memory is checked; a GPU raises its own error when its memory is full.
     """
     most = physical_memory()
     if most is None or not backend.is_numpy(model.like):
@@ -42,7 +42,7 @@ def bytes_needed(model: Model, method: Method) -> float:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a method holds: how many bytes, of what, and what else would do."""
+    """The memory of a method: how many bytes, for which arrays, and what to do against it."""
 
     bytes: Callable[[Model, Any], float]
     what: Callable[[Model], str]

@@ -1,4 +1,4 @@
-"""Sparse Bayesian learning and its rivals, the noise searched for before where it is not given."""
+"""Sparse Bayesian learning and its rivals; an unknown noise precision is estimated first."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cofem.learning.starts import noise_units
 from cofem.model.model import Model
 from cofem.rivals.registry import run_method
 
-# The noise is looked for with the defaults of ``fit``, whatever was asked of the fit itself.
+# The noise is estimated with the default tol and max_iter of ``fit``, whatever the user set.
 SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
 
 
 def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
-    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
+    """Run sparse Bayesian learning or a rival; estimate the noise first if it is not given."""
     searched = 0
     if not given and model.sees_nothing:
         model = noise_units(model, False)  # all of y is noise
@@ -36,7 +36,7 @@ def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint
 def _with_estimated_noise(
     model: Model, settings: Settings, kept: Checkpoint | None
 ) -> tuple[Model, int]:
-    """Return the model with its noise precision found, and the products that took."""
+    """Return the model with an estimate of its noise, and the number of products spent."""
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
     search = replace(settings, keeper=None, tol=SEARCH_TOL, max_iter=SEARCH_ITERATIONS)

@@ -1,4 +1,4 @@
-"""The warnings for everything that ended before it was done."""
+"""Warnings of fits and linear systems that did not converge."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from cofem.model.model import Model
 
 @dataclass
 class LoopResult:
-    """Where the iterations stopped: the means belong to ``alpha``, one per task."""
+    """The state at the end of the iterations: the means, one per task, belong to ``alpha``."""
 
     alpha: Array
     means: list[Array]
@@ -32,7 +32,7 @@ class LoopResult:
 
     @property
     def converged(self) -> bool:
-        """Whether it ended as it should, and all systems were solved."""
+        """Whether the verdict is a good one and all linear systems were solved."""
         return self.verdict.converged and not self.troubles
 
     @property
@@ -66,14 +66,14 @@ class LoopState:
 
 
 class Keeper(Protocol):
-    """Where a loop's state is kept, and found again."""
+    """Stores the state of a loop, so that the loop can be resumed."""
 
     def resume(self) -> LoopState | None:
-        """Return the state to go on from, if there is one."""
+        """Return the stored state; None if there is none."""
         ...
 
     def keep(self, state: LoopState) -> None:
-        """Take the state after an M-step."""
+        """Store the state after an M-step."""
         ...
 
 
@@ -88,7 +88,7 @@ class SiteRule(Protocol):
 
     @property
     def alpha(self) -> Array:
-        """The precisions that the user is shown."""
+        """The prior precisions that the user sees as ``precision``."""
         ...
 
     def sites(self) -> list[tuple[Array, Array | None]]:
@@ -102,11 +102,11 @@ class SiteRule(Protocol):
         ...
 
     def advance(self) -> None:
-        """Move the sites on, and the noise."""
+        """Compute the next sites, and the next noise precision if it is learned."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Return what the sentences of a verdict may name."""
+        """Return the numbers that the sentences of verdicts contain."""
         ...
 
     @property
@@ -119,13 +119,13 @@ class SiteRule(Protocol):
         ...
 
     def restore(self, kept: dict[str, np.ndarray]) -> None:
-        """Go on from there."""
+        """Restore what :meth:`state` returned."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What any method gives back: where it stopped, and one report per family of tasks."""
+    """The result of any method: the end of its iterations, and one report per family of tasks."""
 
     found: LoopResult
     reports: list[Report]
@@ -163,9 +163,9 @@ def iterate(
 ) -> LoopResult:
     """Alternate moments and sites until the rule is satisfied or ``max_iter`` E-steps are done.
 
-    The sites do not move after the last E-step, so mean and variance belong to those that the
-    rule holds in the end. ``esteps`` has one E-step for every family of tasks; ``spent`` are
-    products to count from.
+    The sites do not change after the last E-step, so mean and variance belong to the sites that the
+    rule holds at the end. ``esteps`` has one E-step for every family of tasks; ``spent`` is the
+    number of products made before.
     """
     products, previous, sparse = spent, None, None
     recorder = Recorder(max_iter, tol, callback, model.in_task_order)

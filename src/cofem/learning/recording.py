@@ -159,7 +159,7 @@ class Recorder:
 
     @property
     def facts(self) -> dict[str, float]:
-        """The numbers that a verdict's sentence may name."""
+        """The numbers that a verdict's sentence may contain."""
         return {"tol": self.tol, "max_iter": self.max_iter, "change": self.change}
 
 
@@ -193,6 +193,6 @@ def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
             continue
         xp = backend.namespace(a)
         both = xp.stack([xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))])
-        pair = backend.to_numpy(both)  # one transfer
+        pair = backend.to_numpy(both)  # one transfer from the device
         distance, size = distance + float(pair[0]), size + float(pair[1])
     return distance, size

@@ -118,7 +118,7 @@ class CoFEM:
 
     @property
     def takes_sites(self) -> bool:
-        """Whether the E-step is made for the sites of a learned prior; the paper's is not."""
+        """Whether the E-step works under the sites of a learned prior; the paper's does not."""
         return self.scaled_probes and not self.joint_tolerance
 
     @classmethod

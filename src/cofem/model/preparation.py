@@ -1,7 +1,7 @@
 """From checked data to the tasks of the model: row weights, the intercept, real unknowns.
 
-Each of these is a change of Φ and y after which the noise is white again and everything else is
-as without it. What it does to the volume of the data is kept for the evidence.
+Each of these transforms Φ and y so that the noise is white again and the rest of the library need
+not know of it. The change of volume that goes with it is kept for the evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cofem.operators.row_weights import scaled_rows
 
 @final
 class Preparation:
-    """Makes tasks; those that share an operator share what becomes of it.
+    """Makes tasks; tasks with the same operator share the transformed operator too.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
 
 
 def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
-    """Count the reporting step with the last iteration."""
+    """Add the products and steps of the report to the last row of the history."""
     history["products"][-1] += sum(r.products for r in reports)
     history["cg_steps"][-1] += max(r.cg_steps for r in reports)
     history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)

@@ -1,4 +1,4 @@
-"""Draws from the posterior and variances of linear maps, by solves alone."""
+"""Draws from the posterior and variances of linear maps, by solving linear systems."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def inverse_of(
     beta = task.noise_precision
     matrix = posterior_precision(task.operator, beta, alpha, sparsifier)
     prior = alpha if sparsifier is None else sparsifier.weighted_column_norms_squared(alpha)
-    # Made once: for an operator of functions the norms cost products.
+    # Computed once: for an operator given by functions the norms cost products.
     diagonal = beta * task.operator.column_norms_squared(alpha) + prior
     rtol = max(RTOL, ROUNDINGS * eps)
 
@@ -136,7 +136,7 @@ def _by_rows(op: LinearOperator, like: Array, inverse: Callable[[Array], Array])
     for first in range(0, op.shape[0], BLOCK):
         rows = op.adjoint(eye[first : min(first + BLOCK, op.shape[0]), :])
         if backend.is_complex(rows) and not backend.is_complex(like):
-            # A complex map of real unknowns: its two parts add their variances.
+            # A complex map of real unknowns: the variances of real and imaginary part add up.
             pieces = [xp.real(rows), xp.imag(rows)]
         else:
             pieces = [xp.astype(rows, like.dtype, copy=False)]

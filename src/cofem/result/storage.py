@@ -28,7 +28,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
     arrays: dict[str, np.ndarray] = {
         name: backend.to_numpy(getattr(post, name)) for name in ARRAYS
     }
-    # For readers without this library: what most of them look for.
+    # Not needed here: for readers of the file without this library.
     arrays["mean"] = backend.to_numpy(post.mean)
     arrays["variance"] = backend.to_numpy(post.variance)
     arrays["noise_precision"] = np.asarray(post.noise_precision)
@@ -49,7 +49,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
     about = {
         "format": FORMAT,
         "method": post.method,
-        # Options that held a function come back from a file as a dict.
+        # Options that held a function are a dict after loading.
         "options": _plain(post.options if isinstance(post.options, dict) else asdict(post.options)),
         "converged": post.converged,
         "message": post.message,
@@ -136,7 +136,7 @@ def _check_sparsifier(
 
 
 def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the arrays and the facts beside them, or say that this is something else."""
+    """Return the arrays and the facts; refuse a file that is not a posterior."""
     try:
         arrays: dict[str, Any] = read_archive(path, "posterior")
         about = json.loads(str(arrays.pop("about")))
@@ -178,7 +178,7 @@ def _tasks(arrays: dict[str, Any], phi: Any, real: bool) -> tuple[Task, ...]:
         raise ValueError(f"phi: {len(data)} tasks were saved, got {len(operators)} operators")
     beta = np.broadcast_to(arrays["noise_precision"], (len(data),))
     unknowns = arrays["gaussian_mean"].shape[-1]
-    constant = int("intercept" in arrays)  # it took a row with it
+    constant = int("intercept" in arrays)  # projecting it out removed one row
     prepared, tasks = Preparation(bool(constant), real), []
     for i, (op, y) in enumerate(zip(operators, data, strict=True)):
         # Complex data were saved in their stacked real form.

@@ -1,4 +1,4 @@
-"""What is wrong with the file of a posterior: it is read as if a stranger had written it."""
+"""Checks of a stored posterior: every array and every fact, before any of them is used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cofem.result import storage_marginals
 
 ARRAYS = ("gaussian_mean", "gaussian_variance", "variance_error", "precision")
 SCALARS = ("log_evidence", "log_evidence_error")
-# The prior of files that name none: they are from when there was no other.
+# The prior of files that name none: when they were written there was only this one.
 FIRST_PRIOR = "ard"
 _HISTORY = tuple(empty_history())
 # Facts that every file holds beside its arrays, and the types of all facts.
@@ -24,7 +24,7 @@ _ABOUT: dict[str, type] = {
 
 
 def first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
-    """Say what is wrong with what a file holds; nothing, if nothing is."""
+    """Return what is wrong with the contents of a file; an empty text if nothing is."""
     for name in (*ARRAYS, *SCALARS, "noise_precision", *(f"history_{n}" for n in _HISTORY)):
         if name not in arrays:
             return f"it has no {name}"
@@ -67,7 +67,7 @@ def first_fault(arrays: dict[str, Any], about: dict[str, Any]) -> str:
 
 def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
     prior = about.get("prior", FIRST_PRIOR)
-    if prior == "auto" or prior not in PRIORS:  # "auto" is a wish, not what ran
+    if prior == "auto" or prior not in PRIORS:  # "auto" is resolved before a fit ends
         return f"prior is {prior!r}"
     if prior != "mixture":
         return ""
@@ -77,7 +77,7 @@ def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
 
 
 def _faulty_constant(arrays: dict[str, Any], shape: tuple[int, ...]) -> str:
-    """Say what is wrong with the intercept or the row weights, where there are any."""
+    """Return what is wrong with the intercept or the row weights, if there are any."""
     value, std = arrays.get("intercept"), arrays.get("intercept_std")
     if (value is None) != (std is None):
         return "it has only one of intercept and intercept_std"

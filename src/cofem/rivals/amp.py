@@ -1,7 +1,7 @@
 """EM with the moments of generalised approximate message passing (GAMP).
 
-Instead of inverting the posterior precision, messages between data and unknowns are
-passed to and fro (Rangan 2011; for sparse Bayesian learning Al-Shoukairi & Rao 2014,
+Instead of inverting the posterior precision, messages are passed between data and unknowns, back
+and forth (Rangan 2011; for sparse Bayesian learning Al-Shoukairi & Rao 2014,
 Fang, Zhang & Li 2016, Al-Shoukairi, Schniter & Rao 2018). With a Gaussian prior and
 Gaussian noise a step is
 
@@ -10,13 +10,13 @@ Gaussian noise a step is
     1/τ^r = |Φᴴ|² τ^s                    r = x + τ^r Φᴴs
     x   = r / (1 + α τ^r)                τ^x = τ^r / (1 + α τ^r)
 
-|Φ|² is not known of an operator that is only a function. We replace it by the matrix
-of rank one with the same sums over rows and columns, ρ_i c_j / ΣC, where ρ and c are the
+The entries of Φ, and so |Φ|², are not known if Φ is given by functions. |Φ|² is replaced by the
+matrix of rank one with the same sums over rows and columns, ρ_i c_j / ΣC, where ρ and c are the
 squared norms of rows and columns: then a step costs two products.
 
-Where the steps settle, αx = βΦᴴ(y − Φx): the mean is exact for every Φ. The variances
-are those of a large matrix with independent entries. The steps need not settle: they
-diverge if Φ has a mean or strongly correlated columns, as a convolution does.
+If the steps converge, αx = βΦᴴ(y − Φx): the mean is exact for every Φ. The variances are those of a
+large matrix with independent entries. The steps need not converge: they diverge if the entries of Φ
+have a mean, or if its columns are strongly correlated, as those of a convolution are.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ from cofem.model.model import Model, Task
 from cofem.model.rival_methods import AMP
 from cofem.model.suitability import refuse_unfit
 
-# A mean that misses the data by so many times their own size, when the steps of an
-# iteration are done, is on its way to infinity; by HOPELESS times it need not be watched.
+# If ‖y − Φμ‖ is larger than DIVERGED ‖y‖ after the steps of an iteration, the mean diverges. The
+# steps themselves stop as soon as it is larger than HOPELESS ‖y‖.
 DIVERGED, HOPELESS = 10.0, 1e8
-# No posterior mean misses them by more than that: β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖².
+# For every posterior mean ‖y − Φμ‖ ≤ ‖y‖, because β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖²; this leaves room for
+# rounding.
 SOUND = 1 + 1e-4
 
 
@@ -109,7 +110,7 @@ class _State:
 
 
 class _Messages:
-    """GAMP for one task, with |Φ|² replaced by its rank-one stand-in."""
+    """GAMP for one task, with |Φ|² replaced by a matrix of rank one."""
 
     def __init__(self, task: Task, like: Array, damping: float) -> None:
         xp = backend.namespace(like)

@@ -1,4 +1,4 @@
-"""What the evidence gains by the prior variance of one coordinate.
+"""The gain in log evidence as a function of one coordinate's prior variance.
 
 As a function of one γ_j = 1/α_j, over the families f of L_f tasks, the log evidence is a
 constant plus
@@ -67,8 +67,9 @@ class EvidenceGain:
         return gamma
 
     def _raised(self, gamma: Array, s: Sequence[Array], power: Sequence[Array]) -> Array:
-        # log(1 + γs) lies below its tangent, and −γq²/(1 + γs) below a/γ + const, which touches
-        # it: what maximises that raises ℓ (iterative reweighting, Wipf & Nagarajan 2010).
+        # log(1 + γs) lies below its tangent, and −γq²/(1 + γs) below a/γ + const, which touches it.
+        # So the maximum of this lower bound of ℓ raises ℓ (iterative reweighting, Wipf & Nagarajan
+        # 2010).
         xp = backend.namespace(gamma)
         pull = xp.zeros_like(gamma)
         push = xp.zeros_like(gamma)

@@ -4,15 +4,16 @@ Duan, Yang, Fang & Li (2017). The misfit is bounded from above at any point w by
 
     ‖y − Φz‖² ≤ g(z, w) = ‖y − Φw‖² + 2 Re (z − w)ᴴ∇ + λ‖z − w‖²,   ∇ = Φᴴ(Φw − y),
 
-if λ ≥ ‖Φ‖². With g in its place the posterior factorises: a_j = βλ + α_j is its precision and
+if λ ≥ ‖Φ‖². With g in place of the misfit the posterior
+factorises: a_j = βλ + α_j is its precision and
 μ_j = β(λ w_j − ∇_j)/a_j its mean, and what it integrates to is a lower bound of the
 evidence (real; complex without the halves):
 
     F(w, α) = N/2 log(β/2π) − β/2 g(μ, w) − ½ Σ α_j|μ_j|² + ½ Σ log(α_j / a_j).
 
 EM climbs it: μ for given (w, α), then w ← μ and α_j ← 1/(|μ_j|² + 1/a_j). A step costs two
-products. The variances 1/a_j know nothing of the directions that Φ does not see:
-they are far too small where N < D, and α settles too early.
+products. The variances 1/a_j do not depend on which directions Φ maps to zero: for N < D they are
+far too small, and α converges too early.
 """
 
 from __future__ import annotations
@@ -134,12 +135,12 @@ class RelaxedPosterior:
         return self._point(w, xp.zeros_like(y))
 
     def move_to(self, w: Array, old: Point) -> Point:
-        """Return the bound's new point; the bound rises if λ holds along the way there."""
+        """Return the next point w; the bound F rises if λ is large enough on the way to it."""
         image = self.task.operator.forward(w)
         self.products += 1
         way = _squared(w - old.w)
-        # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration comes from
-        # below; a step that violates it, which is rare, shows a better λ.
+        # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration approaches ‖Φ‖² from
+        # below, so λ can be too small. This is rare; the step that shows it also shows a better λ.
         if way > 0 and _squared(image - old.image) > self.steepest * way:
             self.steepest = LARGER * _squared(image - old.image) / way
         return self._point(w, image)
