@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and read with suspicion.
+"""Files: written completely or not at all, and checked before they are read.
 
 ``read_array`` and ``read_matrix`` are the doors for data from a disk. They never
 unpickle, and they compare what a header claims with what the file holds before any

@@ -1,4 +1,4 @@
-"""Short names for data and settings, to know an interrupted run's files again."""
+"""Digests of data and settings, which tell whether a file belongs to the same problem."""
 
 from __future__ import annotations
 

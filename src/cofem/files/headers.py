@@ -16,14 +16,15 @@ import numpy as np
 
 # Deflate cannot expand one byte to more than 1032; other methods are refused.
 MOST_EXPANSION = 1032
-# What expands a hundredfold is zeros. That much of them is welcome, more is a bomb.
+# Data that expand a hundredfold are mostly zeros. Up to this many bytes of them are accepted; more
+# may be a decompression bomb.
 SUSPICIOUS_EXPANSION, MOST_SUSPICIOUS_BYTES = 100, 1 << 30
-# Bytes that no machine has, for systems that do not tell how much they have: 64 TiB.
+# For systems that do not tell how much memory they have: 64 TiB, more than any.
 LARGEST_MEMORY = 1 << 46
 
 
 class RefusedError(Exception):
-    """What is wrong with a file, to be put behind its name."""
+    """A file that is refused; the message follows the file's name."""
 
 
 def refuse_more_than_memory(size: int, where: str = "") -> None:
@@ -98,7 +99,7 @@ def check_header(
 ) -> None:
     """Refuse objects, and an array larger than the ``size`` bytes it is said to lie in.
 
-    One that is ``mapped`` need not fit into memory.
+    A memory-mapped array (``mapped``) need not fit into memory.
     """
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

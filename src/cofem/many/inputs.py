@@ -1,4 +1,4 @@
-"""What comes into ``fit_many``, and how to know it again."""
+"""The arguments of ``fit_many``: checks, and digests by which a store recognises its problems."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 NOT_FOR_MANY = ("callback", "progress", "checkpoint")
 # Rows of Y read at a time.
 BLOCK = 256
-# Of the indices in the two vectors that tell operators apart: any numbers that are not whole.
-# Stores hold the products, so these must not change.
+# Exponents in the two fixed vectors that distinguish operators: any numbers that are not whole.
+# Stores hold the products with these vectors, so the exponents must not change.
 POWERS = (1.5, 1.4)
 # These products differ by less between machines: rounding, with room for long sums.
 SAME_PHI = 1e-6
 
 
 def operator_of(phi: Any) -> LinearOperator:
-    """Return phi as an operator on NumPy's arrays, its adjoint tested."""
+    """Return phi as an operator on NumPy arrays; its adjoint is tested."""
     if isinstance(phi, (list, tuple)) and phi and isinstance(phi[0], LinearOperator):
         raise TypeError("phi must be one operator: fit_many fits every row of Y with the same")
     op = as_operator(phi)
@@ -61,7 +61,7 @@ def problems_of(Y: Any, op: LinearOperator) -> np.ndarray:
 def on_host(x: Any, name: str) -> np.ndarray:
     """Return an array of another library as NumPy's; one on a device is refused.
 
-    Rows travel to worker processes, and results to files: both are the host's.
+    Rows are sent to worker processes and results are written to files: both need host memory.
     """
     if "cpu" not in str(backend.device_of(x)).lower():
         raise TypeError(
@@ -86,7 +86,7 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of processes."""
+    """Refuse a number of processes that is not a whole number, or zero."""
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
         raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
     if n_jobs == 0:
@@ -94,7 +94,8 @@ def check_jobs(n_jobs: Any) -> None:
 
 
 def noise_of(options: dict[str, Any], problems: int) -> Any:
-    """Take the noise out of the options: a precision per problem as an array, or as it is."""
+    """Remove the noise from the options; return one precision per problem, or the value as it
+    is."""
     value, std = options.pop("noise_precision", None), options.pop("noise_std", None)
     name = "noise_precision" if std is None else "noise_std"
     if std is not None:
@@ -120,7 +121,7 @@ def noise_of(options: dict[str, Any], problems: int) -> Any:
 
 
 def identity(op: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what tells these problems from others: digests, and two numbers for phi.
+    """Return what distinguishes these problems from others: digests, and two numbers for phi.
 
     Examples
     --------

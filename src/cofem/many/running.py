@@ -27,13 +27,13 @@ from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
 from cofem.operators import LinearOperator
 
-# A chunk is about this much work, and returns at most this many bytes.
+# A chunk of problems takes about this many seconds, and returns at most this many bytes.
 CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
-# No fit is faster than this: what a clock shows below it is its own resolution.
+# Shorter times are below the resolution of the clock.
 CLOCK = 1e-6
-# Workers may die; three times in a row without a result is something else.
+# Workers that die are replaced; if they die so many times in a row without a result, the run stops.
 ATTEMPTS = 3
-# Results wait at most this long for their place in the store.
+# Results are written to the store at least this often, in seconds.
 COMMIT_SECONDS = 1.0
 
 
@@ -112,8 +112,8 @@ def fit_many(
 class _Chunk:
     """Problems for one call of a worker.
 
-    An object of its own, so that a scheduler sends it with the task: an array that lies on
-    one worker would be lost with it.
+    A scheduler sends the whole object with the task. An array that is stored on one worker would be
+    lost if that worker dies.
     """
 
     indices: np.ndarray
@@ -189,7 +189,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                 for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
                     committer.add(outcomes)
                     done += len(outcomes)
-            except Exception as error:  # a fit's own errors are outcomes: this is a worker's end
+            except Exception as error:  # errors of a fit are results; this exception means that a worker died
                 attempts = 0 if done else attempts + 1
                 if attempts == ATTEMPTS:
                     raise RuntimeError(
@@ -197,11 +197,12 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                         f"{len(left)} problems are left ({type(error).__name__}: {error})"
                     ) from error
     finally:
-        committer.commit()  # whatever stopped us, what is done is kept
+        committer.commit()  # after any exception, finished results are kept
 
 
 def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
-    """Fit the first problems here, which tells the layout, the speed, and wrong options.
+    """Fit the first problems in this process: this gives the layout and the speed, and finds wrong
+    options.
 
     Returns seconds per fit. The second is timed: the first may compile.
     """
@@ -220,7 +221,7 @@ def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
 
 
 def _raise_if_nothing_can_be_fitted(work: _Work) -> None:
-    """Raise the error that a fit of plain random numbers gives, if it gives one."""
+    """Fit random numbers; if that raises an error too, the options or phi are wrong: raise it."""
     y = np.random.default_rng(0).normal(size=work.op.shape[0]).astype(work.Y.dtype)
     noise = work.noise[0] if isinstance(work.noise, np.ndarray) else work.noise
     with warnings.catch_warnings():
@@ -278,7 +279,8 @@ class _Committer:
             self.commit()
 
     def commit(self) -> None:
-        """Write what waits. Failures before the first success wait for it: it has the layout."""
+        """Write the waiting results. Failures wait for the first success, which gives the
+        layout."""
         if self.target.layout is None:
             layout = self._layout()
             if layout is None:

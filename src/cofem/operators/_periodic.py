@@ -48,7 +48,7 @@ def shifted_sum(
 ) -> Array:
     """Return Σ_l weights[l] x[step·i + offsets[l]] with periodic x, along a negative ``axis``.
 
-    Slices of one wrapped copy, so that no shift is copied on its own.
+    Takes slices of one periodic copy, so that no shifted copy is made.
 
     Examples
     --------

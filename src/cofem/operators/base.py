@@ -30,7 +30,7 @@ class LinearOperator(ABC):
     is_complex : bool
         Whether real input gives complex output.
     trusted : bool
-        Whether the adjoint is known to be the adjoint. Operators made of user
+        Whether ``adjoint`` is known to match ``forward``. Operators made of user
         functions are not trusted: ``fit`` runs a dot test on them.
     field : {"complex", "real", "undecided"}
         Over which numbers it is linear. "real": it ignores imaginary parts of the
@@ -90,7 +90,7 @@ class LinearOperator(ABC):
     one_per_row: bool = False
     one_per_column: bool = False
 
-    # Let NumPy arrays and scalars on the left leave the product to us.
+    # NumPy arrays and scalars on the left of an operator leave the product to the operator.
     __array_ufunc__ = None
     # Without this, __getitem__ would make a loop over an operator look possible.
     __iter__ = None
@@ -119,10 +119,10 @@ class LinearOperator(ABC):
         """
         like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
-        # Asked for in several places, and for some operators 64 products each time.
+        # Cached: several callers need the norms, and for some operators they cost 64 products.
         made = self.__dict__.setdefault("_norms_made", backend.Cache())
         norms = made.get(like, lambda: self._column_norms_squared(like))
-        # A copy: who asks may write into it.
+        # A copy, because the caller may write into it.
         return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=True)
 
     def weighted_column_norms_squared(self, weights: Array) -> Array:

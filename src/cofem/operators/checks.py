@@ -1,4 +1,4 @@
-"""The dot test: does the adjoint belong to the operator."""
+"""The dot test: whether the adjoint matches the forward product."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def check_adjoint(
 ) -> None:
     """Raise if ⟨Φx, y⟩ and ⟨x, Φᴴy⟩ differ (the dot test).
 
-    Tested with a random x and two y: a random one, which sees every entry, and Φx,
-    for which ⟨Φx, y⟩ is as large as it can be, so that a wrong factor shows at any size.
+    Tested with a random x and two vectors y. A random y tests every entry; for y = Φx the inner
+    product is as large as possible, so that a wrong factor is found at any size.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def check_adjoint(
     >>> check_adjoint(wrong)
     Traceback (most recent call last):
     ...
-    ValueError: phi: the adjoint is not the adjoint of forward: ⟨Φx, y⟩ = ...
+    ValueError: phi: adjoint does not match forward: ⟨Φx, y⟩ = ...
     """
     like = np.empty(0) if like is None else like
     xp = backend.namespace(like)
@@ -78,7 +78,7 @@ def check_adjoint(
         if not abs(left - right) <= rtol * scale:
             relative = abs(left - right) / max(abs(left), abs(right))
             raise ValueError(
-                f"{name}: the adjoint is not the adjoint of forward: ⟨Φx, y⟩ = {_text(left)}, "
+                f"{name}: adjoint does not match forward: ⟨Φx, y⟩ = {_text(left)}, "
                 f"⟨x, Φᴴy⟩ = {_text(right)} (relative difference {relative:.2g})"
             )
     if not op.trusted:

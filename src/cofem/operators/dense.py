@@ -69,7 +69,7 @@ class Dense(LinearOperator):
         return times(x, backend.namespace(x).matrix_transpose(matrix))
 
     def _adjoint(self, y: Array) -> Array:
-        # y Φ* as (y* Φ)*: conjugating the rows is cheaper than conjugating the matrix.
+        # yΦ* is computed as (y*Φ)*: conjugating the rows is cheaper than conjugating the matrix.
         matrix = self._matrix.like(y)
         if not self.is_complex:
             return times(y, matrix)

@@ -1,4 +1,4 @@
-"""Column norms and the spectral norm of operators known only by their products."""
+"""Column norms and the spectral norm of operators whose entries are not known, from products."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators.base import LinearOperator
 
-# Up to this many unit vectors are cheap enough to be exact.
+# Up to this many rows or columns the norms are computed exactly, from unit vectors.
 EXACT_UP_TO = 512
-# An estimate of a weighted norm is never below this share of their mean: with 16 probes one that
-# is comes from chance, and it would spoil a preconditioner.
+# Estimates of weighted norms are raised to at least this share of their mean. With 16 probes a
+# smaller value is an accident, and it would make a bad preconditioner.
 LEAST_OF_MEAN = 0.1
 # Numbers in one block of vectors: 128 MiB in float64.
 BLOCK = 1 << 24
@@ -89,8 +89,8 @@ def estimate_weighted_norms(
     """Estimate Σ_i w_i |Φ_ij|² for every column, shape (D,).
 
     The mean of |Φᴴ(√w∘q)|² over random signs q, with the accuracy of
-    :func:`estimate_column_norms_squared`: 35 % a column for 16 probes. Values that come
-    out small by chance would spoil a preconditioner, so none is below a tenth of the mean.
+    :func:`estimate_column_norms_squared`: 35 % a column for 16 probes. Values that are small by
+    accident would make a bad preconditioner, so none is below a tenth of the mean.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _argument(op: LinearOperator, like: Array) -> Array:
 
 
 def _probes(seed: int, first: int, rows: int, n: int, home: Array) -> Array:
-    """Return random vectors number ``first`` … of a seed, whatever block they are asked in."""
+    """Return random vectors number ``first`` … of a seed, the same in blocks of any size."""
     xp = backend.namespace(home)
     draws = [backend.Random(seed, first + k).signs((n,), home) for k in range(rows)]
     return xp.stack(draws, axis=0)

@@ -12,7 +12,7 @@ from cofem.backend import Array
 from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 
-# Of finufft. In single precision it cannot do much better than its rounding.
+# Tolerances of finufft; in single precision a smaller one would be below rounding.
 TOLERANCE, TOLERANCE_SINGLE = 1e-9, 1e-6
 # Cycles a pixel: the Nyquist limit, with room for trajectories stored in single precision.
 LARGEST_FREQUENCY = 0.5 + 1e-6

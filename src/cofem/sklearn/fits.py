@@ -21,7 +21,7 @@ TALL = 2.0
 REFITS, SETTLED = 10, 0.01
 # The largest signal to noise that is believed, 100 dB: beyond it residuals are rounding.
 CLEANEST = 1e10
-# Never divides by zero.
+# Avoids a division by zero.
 TINY = 1e-300
 
 

@@ -1,4 +1,4 @@
-"""The estimator: data in scikit-learn's manner in, attributes with trailing underscores out."""
+"""The estimator, with scikit-learn's conventions: attributes of the fit end with an underscore."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict, and say how surely.
+        """Predict, with error bars on request.
 
         Parameters
         ----------

@@ -36,12 +36,12 @@ def rotate(design: Design) -> Design | None:
     eps = LEAST_OF_GRAM if squared else LEAST_SINGULAR
     kept = int(np.sum(sizes > eps * max(n, d) ** 0.5 * sizes[0])) if sizes[0] > 0 else 0
     right, turned = right[:kept], y @ left[:, :kept]
-    # A singular vector has two signs; one of them is chosen, whatever the rows were.
+    # The sign of a singular vector is arbitrary; it is fixed here, whatever the order of the rows.
     largest = np.argmax(np.abs(right), axis=1)
     signs = np.sign(right[np.arange(kept), largest])
     outside = outside + np.clip(np.sum(y**2, axis=1) - np.sum(turned**2, axis=1), 0.0, None)
     phi = (signs * sizes[:kept])[:, None] * right
-    # A feature that does not vary stays a column of zeros: rounding has no unit of its own.
+    # A feature that does not vary stays a column of zeros; rounding must not become a feature.
     phi[:, design.inverse_scale == 0] = 0.0
     if kept == 0:  # no feature varies; an operator has at least one row
         phi, turned = np.zeros((1, d)), np.zeros((len(y), 1))

@@ -17,9 +17,9 @@ from cofem.theory.steps import condition_from_range, scaled_range, steps_needed
 
 # Above this many active columns their Gram matrix is not formed.
 DENSE_UP_TO = 1000
-# Relative error of the extreme eigenvalues of larger ones: κ enters the advice by its root.
+# Relative error of the extreme eigenvalues above that; U depends on κ only by its square root.
 EIGENVALUE_TOL = 1e-3
-# Never divides by zero.
+# Avoids a division by zero.
 TINY = 1e-300
 
 

@@ -1,4 +1,5 @@
-"""How far the estimate of diag(Σ) by K probes spreads: Lemma 1, Theorem 1, and our own."""
+"""The standard deviation of the estimate of diag(Σ) by K probes: Lemma 1, Theorem 1, and a bound
+without assumptions."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from cofem.model.options import whole_number
 from cofem.theory.columns import active_gram, isometry_constant, positive
 from cofem.theory.scaling import resolve_theta, spectral_departure
 
-# α_j Σ_jj is at most 1; so much more is the rounding of whoever computed Σ.
+# α_j Σ_jj is at most 1; so much more is accepted as rounding.
 LARGEST_SHARE = 1 + 1e-6
 # An eigenvalue below n times this share of the largest is rounding.
 ROUNDING = 1e-15
@@ -170,7 +171,7 @@ def assumption_free_std_bound(precision: Any, n_probes: int, variance: Any = Non
 
 
 def smallest_eigenvalue(gram: np.ndarray) -> float:
-    """Return σ²_min(Φ_S), and zero where it is not above rounding."""
+    """Return σ²_min(Φ_S); zero if it is not larger than rounding."""
     values = np.linalg.eigvalsh(gram)
     return float(values[0]) if values[0] > len(gram) * ROUNDING * values[-1] else 0.0
 

@@ -1,4 +1,4 @@
-"""The diagonal Θ in ‖Θ⁻¹Φ_SᴴΦ_S − I‖₂, the number that both theorems turn on.
+"""The diagonal Θ in ‖Θ⁻¹Φ_SᴴΦ_S − I‖₂, the quantity on which both theorems depend.
 
 With t = 1/θ the matrix diag(t) G − I is linear in t and the norm is convex, so the
 infimum over Θ that Theorem 1 asks for is a convex problem, and what a descent finds is
@@ -18,7 +18,7 @@ import scipy.optimize
 from cofem import backend
 from cofem.theory.columns import active_gram
 
-# How far the rounding reaches, relative to the norm, stage by stage.
+# The width τ of the smoothed maximum in each stage, relative to the norm.
 ROUNDINGS = (0.1, 0.01, 0.001)
 STEPS_PER_STAGE = 150
 # Scales stay positive, relative to those at the start. The tolerances of L-BFGS-B are so small that
@@ -109,7 +109,7 @@ def minimise_departure(gram: np.ndarray) -> np.ndarray:
 
 
 def _best_multiple(gram: np.ndarray, theta: np.ndarray) -> float:
-    """Return the c that centres the eigenvalues of Θ^-½GΘ^-½/c about one.
+    """Return the c for which the eigenvalues of Θ^-½GΘ^-½/c lie symmetrically about one.
 
     For θ = 1 that is the best multiple; for another θ, whose ξ is no longer set by
     eigenvalues alone, it is where the descent may start.

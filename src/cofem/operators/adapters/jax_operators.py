@@ -1,4 +1,4 @@
-"""Operators of lineax, known by what they can do."""
+"""Operators of lineax, recognised by their methods."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class LineaxOperator(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(self, op: Any, *, name: str = "phi") -> None:
         self.op, self.name = op, name

@@ -21,8 +21,8 @@ from cofem.operators._user_code import (
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
 
-# A product of imaginary numbers that is smaller than this share of that of real ones is rounding,
-# also in single precision.
+# If the product of an imaginary vector is smaller than this share of the product of the same real
+# vector, imaginary parts are ignored; the rest is rounding, also in single precision.
 IGNORED = 1e-6
 
 
@@ -45,7 +45,7 @@ class Matvec(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(self, op: Any, *, name: str = "phi") -> None:
         self.op = op
@@ -54,22 +54,22 @@ class Matvec(LinearOperator):
         dtype = getattr(op, "dtype", None)
         self.is_complex = dtype is not None and dtype_is_complex(dtype)
         self.single_precision = dtype is not None and _is_single(dtype)
-        # Where its dtype is real, complex numbers meet it in parts and need no rule.
+        # An operator with a real dtype is given real and imaginary parts separately.
         if self.is_complex and not getattr(op, "clinear", True):
             self._look_at_imaginary_parts()
         self.exact_column_norms = norms_are_exact(self.shape)
 
     def _look_at_imaginary_parts(self) -> None:
-        """Find out what an operator that is linear over the reals only does with them.
+        """Find out what an operator that is linear only over the real numbers does with them.
 
-        Its dtype may be that of the arrays in between, so what it gives for real numbers
-        decides whether it is complex.
+        Its dtype may be that of intermediate arrays, so its result for a real vector decides
+        whether it is complex.
         """
         x = np.random.default_rng(0).standard_normal(self.shape[1])
         real = np.asarray(asked(self.op.matvec, x, name=self.name))
         self.is_complex = bool(np.iscomplexobj(real))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that imaginary parts are dropped is the question
+            warnings.simplefilter("ignore")  # it may warn that it drops them
             imaginary = np.asarray(asked(self.op.matvec, 1j * x, name=self.name))
         ignored = np.linalg.norm(imaginary) <= IGNORED * np.linalg.norm(real)
         self.field = "real" if ignored else "undecided"
@@ -112,7 +112,7 @@ class Matvec(LinearOperator):
         return np.ascontiguousarray(out).reshape(*x.shape[:-1], length)
 
     def _in_its_field(self, out: Any, call: str) -> Any:
-        """Drop the imaginary parts of what is to become real unknowns."""
+        """Drop the imaginary part of the adjoint's result where the unknowns are real."""
         return out.real if call == "rmatvec" and self.field != "complex" else out
 
     def _column_norms_squared(self, like: Array) -> Array:

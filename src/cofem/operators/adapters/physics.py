@@ -1,4 +1,4 @@
-"""Forward models of deepinv, known by what they can do."""
+"""Forward models of deepinv, recognised by their methods."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PhysicsOperator(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(self, physics: Any, img_size: tuple[int, ...], name: str) -> None:
         self.physics, self.img_size, self.name = physics, img_size, name
