@@ -183,8 +183,7 @@ def _read_npy(file: Path, name: str) -> np.ndarray:
 
 
 def _map_npy(file: Path, name: str) -> np.ndarray:
-    """Map a large file into memory; read a small one, so that later changes of the file have no
-    effect."""
+    """Map a large file; read a small one, so that later changes of the file have no effect."""
     if file.stat().st_size <= MAPPED_ABOVE:
         return _read_npy(file, name)
     with file.open("rb") as stream:

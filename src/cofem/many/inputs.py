@@ -94,8 +94,7 @@ def check_jobs(n_jobs: Any) -> None:
 
 
 def noise_of(options: dict[str, Any], problems: int) -> Any:
-    """Remove the noise from the options; return one precision per problem, or the value as it
-    is."""
+    """Remove the noise from the options; return one precision per problem, or one for all."""
     value, std = options.pop("noise_precision", None), options.pop("noise_std", None)
     name = "noise_precision" if std is None else "noise_std"
     if std is not None:

@@ -189,7 +189,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                 for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
                     committer.add(outcomes)
                     done += len(outcomes)
-            except Exception as error:  # errors of a fit are results; this exception means that a worker died
+            except Exception as error:  # a worker died; errors of fits are results
                 attempts = 0 if done else attempts + 1
                 if attempts == ATTEMPTS:
                     raise RuntimeError(
@@ -201,8 +201,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
 
 
 def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
-    """Fit the first problems in this process: this gives the layout and the speed, and finds wrong
-    options.
+    """Fit the first problems here: this gives layout and speed, and finds wrong options.
 
     Returns seconds per fit. The second is timed: the first may compile.
     """
@@ -279,8 +278,7 @@ class _Committer:
             self.commit()
 
     def commit(self) -> None:
-        """Write the waiting results. Failures wait for the first success, which gives the
-        layout."""
+        """Write the waiting results; failures wait for the first success, with the layout."""
         if self.target.layout is None:
             layout = self._layout()
             if layout is None:

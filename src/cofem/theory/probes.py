@@ -1,5 +1,4 @@
-"""The standard deviation of the estimate of diag(Σ) by K probes: Lemma 1, Theorem 1, and a bound
-without assumptions."""
+"""The standard deviation of an estimate of diag(Σ) by K probes, and bounds on it."""
 
 from __future__ import annotations
 
