@@ -26,7 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,9 +136,9 @@ def first_line(node: ast.AST) -> str:
     return ast.unparse(node).splitlines()[0]
 
 
-def drawn(number: int) -> list[Mutant]:
+def drawn(number: int, parts: Sequence[str] = MUTATED) -> list[Mutant]:
     """Return the mutants to run: a fixed seed draws them among all of them."""
-    files = [p for part in MUTATED for p in sorted((PACKAGE / part).rglob("*.py"))]
+    files = [p for part in parts for p in sorted((PACKAGE / part).rglob("*.py"))]
     every = [mutant for path in files for mutant in mutants_of(path)]
     print(f"{len(every)} mutants in {len(files)} files", flush=True)
     return random.Random(SEED).sample(every, min(number, len(every)))
@@ -152,8 +152,8 @@ def tests_of(file: str) -> list[list[str]]:
 class Copy:
     """A copy of sources and tests, in which one file at a time is changed."""
 
-    def __init__(self, folder: Path, limit: float) -> None:
-        self.folder, self.limit = folder, limit
+    def __init__(self, folder: Path, limit: float, stages: int) -> None:
+        self.folder, self.limit, self.stages = folder, limit, stages
         for part in ("src", "tests", "pyproject.toml"):
             source = ROOT / part
             call: Callable[..., object] = shutil.copytree if source.is_dir() else shutil.copy
@@ -197,7 +197,7 @@ class Copy:
         """Return what killed the mutant, or "survived"."""
         path = self.folder / "src" / "cofem" / mutant.file
         original = path.read_text(encoding="utf-8")
-        runs = [(tests, self.limit_for(tests)) for tests in tests_of(mutant.file)]
+        runs = [(t, self.limit_for(t)) for t in tests_of(mutant.file)[: self.stages]]
         anew = "@compiled" in original
         try:
             path.write_text(mutant.source, encoding="utf-8")
@@ -216,16 +216,23 @@ def main() -> None:
     parser.add_argument("number", type=int, help="how many mutants are drawn")
     parser.add_argument("--first", type=int, default=0, help="the first of them to run")
     parser.add_argument("--last", type=int, help="run those before this one")
+    parser.add_argument("--part", choices=MUTATED, help="mutants of this package only")
+    parser.add_argument(
+        "--stages", type=int, default=3, choices=(1, 2, 3),
+        help="1: examples of the file; 2: and the tests of its folder; 3: and whole fits",
+    )
     parser.add_argument("--limit", type=float, default=120.0, help="least seconds of a test run")
     parser.add_argument("--out", type=Path, default=Path("mutants.csv"), help="the table")
     arguments = parser.parse_args()
-    chosen = drawn(arguments.number)[arguments.first : arguments.last]
+    parts = [arguments.part] if arguments.part else MUTATED
+    chosen = drawn(arguments.number, parts)[arguments.first : arguments.last]
     killed = 0
     with (
         tempfile.TemporaryDirectory() as folder,
         arguments.out.open("w", newline="", encoding="utf-8") as stream,
     ):
-        copied, writer = Copy(Path(folder), arguments.limit), csv.writer(stream)
+        copied = Copy(Path(folder), arguments.limit, arguments.stages)
+        writer = csv.writer(stream)
         writer.writerow(["file", "line", "kind", "before", "after", "verdict"])
         for i, mutant in enumerate(chosen, 1):
             verdict = copied.judged(mutant)
