@@ -137,7 +137,7 @@ def application(
     if not data.is_dir():
         raise ValueError(f"data: {data} is not a folder")
     out.mkdir(parents=True, exist_ok=True)
-    module = importlib.import_module(f"cofem.paper.figures.{target.value}")
+    module = importlib.import_module(f"cofem.paper.{target.value}")
     options = {"device": device.value} if target is Target.MRI else {}
     with warnings_as_lines():
         found = module.run(data, out, quick, **options)

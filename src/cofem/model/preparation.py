@@ -62,7 +62,7 @@ class Preparation:
         # Some operators are linear over the reals only, and their unknowns are real by that.
         stacked = is_complex and (self.real or op.field == "real")
         if stacked:
-            volume += len(y) * math.log(2)  # the stacking stretches by √2 in 2N axes
+            volume += len(y) * math.log(2)  # a factor of √2 for each of 2N axes
             y = stack_real(y)
         return self.again(op, y, noise, level, volume, stacked=stacked)
 
@@ -70,7 +70,7 @@ class Preparation:
         self, op: LinearOperator, y: Array, noise: Noise, level: Any, volume: float = 0.0,
         *, stacked: bool,
     ) -> Task:  # fmt: skip
-        """Return the task of data that are in its form already, as a file keeps them.
+        """Return the task for data that are transformed already, as a file stores them.
 
         Parameters
         ----------

@@ -39,9 +39,9 @@ class Design:
     y : array (L, n)
         Weighted, centred outputs of unit power.
     samples : float
-        How many independent samples there are: Σw, less one for the intercept.
+        The number of independent samples: Σw, minus one for the intercept.
     outside : array (L,)
-        The power of y that no row here holds any more: its part outside the range of Φ.
+        The power of the part of y outside the range of Φ, which these rows no longer hold.
     rotated : bool
         Whether the rows are singular directions.
     center : array (D,)
@@ -148,7 +148,7 @@ def standardise(X: Any, Y: np.ndarray, weights: np.ndarray, fit_intercept: bool)
     root = np.sqrt(weights)
     y_center = Y.astype(np.float64) @ weights / total if fit_intercept else np.zeros(len(Y))
     y = (Y - y_center[:, None]) * root
-    # What is left of a constant by rounding is not a signal.
+    # Rounding errors of a constant are not a signal.
     rounding = ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(y_center) * np.sqrt(total)
     size = np.linalg.norm(y, axis=1)
     size = np.where(size > rounding, size, 0.0)
@@ -180,7 +180,7 @@ def _dense(
     mean = np.einsum("n,nd->d", weights, X, dtype=np.float64) / total
     center = mean if fit_intercept else np.zeros(X.shape[1])
     matrix = X - center.astype(X.dtype)
-    if fit_intercept:  # the mean as X's type can hold it, and then the rest of it
+    if fit_intercept:  # first the mean rounded to the type of X, then the remainder
         rest = np.einsum("n,nd->d", weights, matrix, dtype=np.float64) / total
         matrix -= rest.astype(X.dtype)
         center = center.astype(X.dtype) + rest
@@ -217,10 +217,10 @@ def _inverse(norms: np.ndarray, rounding: np.ndarray) -> np.ndarray:
 
 
 def with_all_samples(design: Design) -> Design:
-    """Return the problem with one row for every sample: the search for the noise counts them.
+    """Return the problem with one row for every sample: learning the noise counts the rows.
 
-    A rotated design gets back what it dropped, as rows without features that share the
-    power outside; any other is brought to a mean weight of one. Samples that only repeat
+    To a rotated design, rows without features are added, which share the power outside the range;
+    any other design is scaled to a mean weight of one. Samples that only repeat
     others exactly, as weights do, say nothing about the noise and are not counted.
     """
     n, d = design.operator.shape
