@@ -155,10 +155,11 @@ def test_links_between_pages_lead_somewhere(path):
 def test_roles_in_docstrings_become_links():
     made = pages.on_page_content(
         '<h2 id="cofem.fit">fit</h2><p>See :func:<code>fit</code> and '
-        ":class:<code>~cofem.learning.loop.IterationState</code>.</p>"
+        ":class:<code>~cofem.learning.recording.IterationState</code>.</p>"
     )
     assert 'See <a href="#cofem.fit"><code>fit</code></a> and <autoref optional ' in made
-    assert 'identifier="cofem.learning.loop.IterationState"><code>IterationState</code>' in made
+    target = "cofem.learning.recording.IterationState"
+    assert f'identifier="{target}"><code>IterationState</code>' in made
 
 
 @pytest.mark.slow

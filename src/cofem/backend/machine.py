@@ -49,7 +49,7 @@ def rows_at_once(x: Array, n_columns: int) -> int:
     import torch
 
     memory = torch.cuda.get_device_properties(device).total_memory
-    return int(min(64, max(1, 0.8 * memory // (14 * n_columns * x.itemsize))))
+    return int(min(64, max(1, 0.8 * memory // (14 * n_columns * x.dtype.itemsize))))
 
 
 class _OneBlasThread:
@@ -126,7 +126,7 @@ def devices() -> list[Device]:
 
         for device in jax.devices():
             put = _bound(jax.device_put, device=device)
-            found.append(Device(f"jax, {device}", put, lambda x: x.block_until_ready()))
+            found.append(Device(f"jax, {device}", put, jax.block_until_ready))
     return found
 
 

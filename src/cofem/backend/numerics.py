@@ -9,6 +9,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
+from cofem.backend.array_types import SameArray
 from cofem.backend.arrays import (
     Array,
     conj,
@@ -62,7 +63,7 @@ def places_of(index: np.ndarray, n: int, like: Array) -> list[Array]:
     return places if xp is not np else [from_numpy(place, like) for place in places]
 
 
-def inverse_cholesky(matrix: Array) -> Array:
+def inverse_cholesky(matrix: SameArray) -> SameArray:
     """Return L⁻¹ for the Cholesky factor L of a Hermitian positive definite matrix."""
     if is_numpy(matrix):
         from scipy.linalg import cholesky, lapack
@@ -79,7 +80,7 @@ def inverse_cholesky(matrix: Array) -> Array:
         if info:
             raise np.linalg.LinAlgError("a triangular factor is singular")
         return inverse
-    xp = namespace(matrix)
+    xp: Any = namespace(matrix)
     factor = xp.linalg.cholesky(matrix)
     eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device_of(matrix))
     if compat.is_torch_array(matrix):
@@ -141,7 +142,7 @@ def sample_variance(total: Array, squares: Array, n: int) -> tuple[Array, Array]
 
 # The first steps towards a field's factor are made with every so many coordinates.
 THINNED = 16
-FieldSums = Callable[[Array, Array, float], tuple[float, float]]
+FieldSums = Callable[[Any, Any, float], tuple[float, float]]
 
 
 def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
@@ -179,16 +180,17 @@ def field_factor(
         from cofem.backend._torch import sums
 
         return sums.field_factor(alpha, theta, top, trace)
-    trace, n = float(trace), alpha.shape[0]
+    xp, trace, n = namespace(alpha), float(trace), alpha.shape[0]
     low, high = -45.0, 0.0  # of t = log(c/top): from nothing to top
     if trace >= n:
         return top * math.exp(low)
     t, top_tried = 0.0, True
     if sums_of is not None and n > 100 * THINNED:
         # Most of the way with a few of the coordinates.
-        few = alpha[::THINNED].copy()
+        few = xp.asarray(alpha[::THINNED], copy=True)
         share = trace * len(few) / n
-        t = math.log(field_factor(few, theta[::THINNED].copy(), top, share, sums_of) / top)
+        beside = xp.asarray(theta[::THINNED], copy=True)
+        t = math.log(field_factor(few, beside, top, share, sums_of) / top)
         top_tried = t == 0.0
     for _ in range(60):
         total, slope = (sums_of or field_sums)(alpha, theta, top * math.exp(t))

@@ -63,7 +63,7 @@ def cofem(
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a Φ must not stop a terminal without one
+        if isinstance(stream, io.TextIOWrapper):  # it may not be able to show Φ
             stream.reconfigure(errors="replace")
     code: int | str | None = 0
     try:

@@ -43,8 +43,8 @@ def solve(
         float | None,
         typer.Option(
             metavar="B",
-            help="1/σ² of the noise. Without it, it is estimated from the data by "
-            "the shortest description of the data.",
+            help="1/σ² of the noise. Without it, it is learned from the data together with "
+            "the prior.",
         ),
     ] = None,
     intercept: Annotated[

@@ -13,11 +13,11 @@ from typing import Any
 import joblib
 import numpy as np
 
-from cofem import fitting
+from cofem import backend, fitting
 from cofem.many.inputs import (
     check_jobs,
     check_options,
-    fingerprint,
+    identity,
     noise_of,
     operator_of,
     problems_of,
@@ -27,11 +27,13 @@ from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
 from cofem.operators import LinearOperator
 
-# A chunk is about this much work, and returns at most this many bytes.
+# A chunk of problems takes about this many seconds, and returns at most this many bytes.
 CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
-# Workers may die; three times in a row without a result is something else.
+# Shorter times are below the resolution of the clock.
+CLOCK = 1e-6
+# Workers that die are replaced; if they die so many times in a row without a result, the run stops.
 ATTEMPTS = 3
-# Results wait at most this long for their place in the store.
+# Results are written to the store at least this often, in seconds.
 COMMIT_SECONDS = 1.0
 
 
@@ -95,7 +97,7 @@ def fit_many(
     check_options(fit_options)
     noise = noise_of(fit_options, len(Y))
     work = _Work(op, Y, noise, fit_options)
-    same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
+    same = {} if store is None else identity(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
     state = target.state(len(Y))
     pending = np.flatnonzero((state == PENDING) | (state == FAILED))
@@ -110,8 +112,8 @@ def fit_many(
 class _Chunk:
     """Problems for one call of a worker.
 
-    An object of its own, so that a scheduler sends it with the task: an array that lies on
-    one worker would be lost with it.
+    A scheduler sends the whole object with the task. An array that is stored on one worker would be
+    lost if that worker dies.
     """
 
     indices: np.ndarray
@@ -150,9 +152,9 @@ def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> l
                 post = fitting.fit(phi, y, **{**options, "noise_precision": one})
             outcomes.append(
                 Outcome(
-                    mean=post.mean,
-                    variance=post.variance,
-                    precision=post.precision,
+                    mean=backend.to_numpy(post.mean),
+                    variance=backend.to_numpy(post.variance),
+                    precision=backend.to_numpy(post.precision),
                     noise_precision=float(post.noise_precision),
                     log_evidence=float(post.log_evidence),
                     intercept=np.nan if post.intercept is None else post.intercept,
@@ -187,7 +189,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                 for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
                     committer.add(outcomes)
                     done += len(outcomes)
-            except Exception as error:  # a fit's own errors are outcomes: this is a worker's end
+            except Exception as error:  # a worker died; errors of fits are results
                 attempts = 0 if done else attempts + 1
                 if attempts == ATTEMPTS:
                     raise RuntimeError(
@@ -195,11 +197,11 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                         f"{len(left)} problems are left ({type(error).__name__}: {error})"
                     ) from error
     finally:
-        committer.commit()  # whatever stopped us, what is done is kept
+        committer.commit()  # after any exception, finished results are kept
 
 
 def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
-    """Fit the first problems here, which tells the layout, the speed, and wrong options.
+    """Fit the first problems here: this gives layout and speed, and finds wrong options.
 
     Returns seconds per fit. The second is timed: the first may compile.
     """
@@ -218,7 +220,7 @@ def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
 
 
 def _raise_if_nothing_can_be_fitted(work: _Work) -> None:
-    """Raise the error that a fit of plain random numbers gives, if it gives one."""
+    """Fit random numbers; if that raises an error too, the options or phi are wrong: raise it."""
     y = np.random.default_rng(0).normal(size=work.op.shape[0]).astype(work.Y.dtype)
     noise = work.noise[0] if isinstance(work.noise, np.ndarray) else work.noise
     with warnings.catch_warnings():
@@ -232,7 +234,7 @@ def _parallel(
     workers = max(1, joblib.effective_n_jobs(n_jobs))
     size = min(
         math.ceil(len(left) / (4 * workers)),  # so that all end at about the same time
-        max(1, int(CHUNK_SECONDS / max(seconds, 1e-6))),
+        max(1, int(CHUNK_SECONDS / max(seconds, CLOCK))),
         max(1, CHUNK_BYTES // row_bytes),
     )
     chunks = (work.chunk(left[i : i + size]) for i in range(0, len(left), size))
@@ -276,7 +278,7 @@ class _Committer:
             self.commit()
 
     def commit(self) -> None:
-        """Write what waits. Failures before the first success wait for it: it has the layout."""
+        """Write the waiting results; failures wait for the first success, with the layout."""
         if self.target.layout is None:
             layout = self._layout()
             if layout is None:

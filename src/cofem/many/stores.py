@@ -16,6 +16,7 @@ from typing import Any, final
 import numpy as np
 
 from cofem.files import atomic_write
+from cofem.many.inputs import refuse_another
 from cofem.many.layout import NAMES, PENDING, Layout, Outcome, bytes_of, runs_of
 
 FORMAT = "cofem many 1"
@@ -36,7 +37,7 @@ class Store(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Return when what was written is safe."""
+        """Return when everything written is on the disk."""
 
     def state(self, problems: int) -> np.ndarray:
         """Return the state of every problem, (P,)."""
@@ -45,7 +46,7 @@ class Store(ABC):
         return np.array(self.arrays["state"][:])
 
     def write(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Store results by the index of their problem, and then say so."""
+        """Store results by the index of their problem, and then mark them as done."""
         for first, run in runs_of(outcomes):
             rows = slice(first, first + len(run))
             for name, values in self._columns(run).items():
@@ -106,12 +107,12 @@ class MemoryStore(Store):
         """Nothing to do."""
 
 
-# What the settings are until the arrays are there: whose folder it is.
+# The settings before the arrays exist; they mark the folder as ours.
 BEGUN = {"format": FORMAT, "begun": True}
 
 
 class _DiskStore(Store):
-    """A folder that says what is in it, so that a run resumes only what it began."""
+    """A folder with settings that name its problems, so that only the same run can be resumed."""
 
     def __init__(self, path: Path, fingerprint: dict[str, Any], resume: bool) -> None:
         super().__init__()
@@ -130,10 +131,10 @@ class _DiskStore(Store):
                     "written; give a folder of its own"
                 )
             return
-        if settings.get("begun") or not resume:  # a start that was cut off, or one not wanted
+        if settings.get("begun") or not resume:  # a start that was interrupted, or resume=False
             self._clear()
             return
-        _refuse_another(path, settings, fingerprint)
+        refuse_another(path, settings["fingerprint"], fingerprint)
         self.layout = Layout(**settings["layout"])
         self._open()
 
@@ -151,7 +152,7 @@ class _DiskStore(Store):
 
     @abstractmethod
     def _is_bare(self) -> bool:
-        """Whether there is nothing but what a start leaves that was killed at once."""
+        """Whether the folder holds only what a run leaves that was killed at its start."""
 
     @abstractmethod
     def _clear(self) -> None:
@@ -273,20 +274,6 @@ def open_store(store: Any, fingerprint: dict[str, Any], resume: bool) -> Store:
         raise TypeError(f"store must be a path or None, got {type(store).__name__}") from None
     kind = ZarrStore if path.suffix == ".zarr" else FolderStore
     return kind(path, fingerprint, resume)
-
-
-def _refuse_another(path: Path, settings: dict[str, Any], wanted: dict[str, Any]) -> None:
-    there = settings["fingerprint"]
-    for what, value in wanted.items():
-        same = there.get(what) == value
-        if what == "phi" and not same:  # products differ in their last digits between machines
-            a, b = np.array(there.get(what)), np.array(value)
-            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
-        if not same:
-            raise ValueError(
-                f"store: {path} holds results for another {what}; resume=False starts again "
-                "and deletes them"
-            )
 
 
 def _zarr() -> Any:

@@ -21,8 +21,9 @@ __all__ = [
     "Woodbury",
 ]
 
-# Every method says what a model may have besides a sparse z (``takes``), whether a checkpoint
-# can go on with it (``resumes``), and whether a learned prior's sites go with it (``takes_sites``).
+# Every method says what it can do besides a sparse z (``takes``; "processes": its linear systems
+# can be shared out among processes), whether a fit can go on from a checkpoint (``resumes``), and
+# whether it computes moments under the sites of a learned prior (``takes_sites``).
 ALL_BUT_SPARSIFIER = ("joint", "groups", "coupling", "nonnegative")
 EVERYTHING = (*ALL_BUT_SPARSIFIER, "sparsifier")
 
@@ -97,7 +98,7 @@ class CoFEM:
     block: int | None = None
 
     name = "cofem"
-    takes: ClassVar[tuple[str, ...]] = EVERYTHING
+    takes: ClassVar[tuple[str, ...]] = (*EVERYTHING, "processes")
     resumes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -117,7 +118,7 @@ class CoFEM:
 
     @property
     def takes_sites(self) -> bool:
-        """Whether the E-step is made for the sites of a learned prior; the paper's is not."""
+        """Whether the E-step works under the sites of a learned prior; the paper's does not."""
         return self.scaled_probes and not self.joint_tolerance
 
     @classmethod

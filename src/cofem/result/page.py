@@ -132,7 +132,7 @@ def _evidence(post: Any) -> str:
     error = post.log_evidence_error
     if not error > 0:  # exact
         return f"{post.log_evidence:.8g}"
-    digits = max(0, 1 - math.floor(math.log10(error)))  # two of the error's
+    digits = max(0, 1 - math.floor(math.log10(error)))  # two significant digits of the error
     return f"{post.log_evidence:,.{digits}f} ± {error:.{digits}f}"
 
 

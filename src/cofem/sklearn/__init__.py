@@ -1,4 +1,4 @@
-"""scikit-learn's door: a regressor that pipelines and grid searches know."""
+"""A regressor with scikit-learn's interface, for pipelines and grid searches."""
 
 try:
     import sklearn.utils.validation as _validation

@@ -1,4 +1,4 @@
-"""What comes in besides ordinary arrays: operators, weights, and a known noise."""
+"""Checks of arguments other than ordinary arrays: operators, weights and a known noise."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def refuse_text(values: Any, name: str) -> None:
 
 
 def checked_operator(X: Any, y: Any) -> tuple[LinearOperator, np.ndarray]:
-    """Return X as an operator that is real and has its adjoint, and y to go with it."""
+    """Return X as a real operator whose adjoint is tested, and y as an array that fits it."""
     op = as_operator(X, "X")
     if op.is_complex:
         raise ValueError("X: complex operators are not for this estimator; use cofem.fit")

@@ -78,7 +78,7 @@ def _one_output(post: Posterior, output: int) -> Posterior:
 
 def _factor(design: Design, post: Posterior, output: int) -> tuple[np.ndarray, bool]:
     """Return F with Σ = FᵀF, and True; or with Σ = α⁻¹ − FᵀF, and False."""
-    phi, alpha = np.asarray(design.operator.to_dense()), post.precision
+    phi, alpha = backend.to_numpy(design.operator.to_dense()), backend.to_numpy(post.precision)
     beta = float(post.noise_precision[output])
     if phi.shape[1] <= SMALL:
         return backend.inverse_cholesky(beta * phi.T @ phi + np.diag(alpha)), True

@@ -1,4 +1,4 @@
-"""The estimator: data in scikit-learn's manner in, attributes with trailing underscores out."""
+"""The estimator, with scikit-learn's conventions: attributes of the fit end with an underscore."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cofem import backend
 from cofem.model.validation import flag
 from cofem.operators import as_operator
 from cofem.result.posterior import Posterior
 from cofem.sklearn.convergence import ConvergenceWarning
-from cofem.sklearn.design import Design, rotate, standardise
+from cofem.sklearn.design import Design, standardise
 from cofem.sklearn.fits import fitted, freedom, without_samples
 from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
 from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
+from cofem.sklearn.rotation import rotate
+from cofem.sklearn.units import in_data_units
 
 
 @final
@@ -151,7 +154,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict, and say how surely.
+        """Predict, with error bars on request.
 
         Parameters
         ----------
@@ -218,7 +221,9 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         """
         check_is_fitted(self)
         design, random = self._design, check_random_state(random_state)
-        draws = self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
+        draws = backend.to_numpy(
+            self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
+        )
         scale = np.where(np.isfinite(self._beta), design.y_scale, 0.0)
         coef = draws * design.inverse_scale * scale[:, None]
         own = random.standard_normal((n_samples, len(scale))) / np.sqrt(
@@ -247,19 +252,10 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
 
     def _keep(self, design: Design, post: Posterior) -> None:
         """Set the attributes, in the units of the data."""
-        silent = design.power == 0  # this output does not vary: nothing is to be learned
-        scale = np.where(silent, 0.0, design.y_scale)[:, None]
-        varies = design.inverse_scale > 0
-        coef = post.mean * design.inverse_scale * scale
-        spread = np.where(varies, post.std * design.inverse_scale * scale, np.inf)
-        per_unit = design.inverse_scale * design.y_scale[:, None]
-        alpha = np.divide(post.precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
-        beta = np.asarray(post.noise_precision) / design.y_scale**2
-        beta = np.where(silent, np.inf, beta)
-        intercept = design.y_center - coef @ design.center
-        dtype = design.y.dtype
-        self.coef_, self.coef_std_ = coef.astype(dtype), spread.astype(dtype)
-        self.precision_ = alpha.astype(dtype)
+        found, dtype = in_data_units(design, post), design.y.dtype
+        intercept, beta, varies = found.intercept, found.noise_precision, design.inverse_scale > 0
+        self.coef_, self.coef_std_ = found.coef.astype(dtype), found.coef_std.astype(dtype)
+        self.precision_ = found.precision.astype(dtype)
         self.intercept_: Any = intercept
         self.noise_precision_: Any = beta
         self.relevance_ = np.where(varies, np.clip(np.mean(freedom(post), axis=0), 0, 1), 0.0)

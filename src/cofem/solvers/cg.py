@@ -111,7 +111,7 @@ def solve(
             keep_coefficients,
         )  # fmt: skip
     systems = rhs if isinstance(rhs, ProbeRows) else GivenRows(rhs)
-    whole = _Part(slice(0, n_rows), matrix, inverse, systems.dtype)
+    whole = _Part(slice(0, n_rows), matrix, backend.to_numpy(inverse), systems.dtype)
     parts = [whole]
     if whole.nbytes > BLOCK:
         keep_freed_memory()
@@ -125,14 +125,14 @@ def solve(
             rows,
             part.inverse,
             factor=1 / scale,
-            start=None if start is None else start[part.rows],
+            start=None if start is None else backend.to_numpy(start)[part.rows],
             rtol=tolerance[part.rows],
             balance=balances[part.rows],
             joint=joint,
             keep_coefficients=keep_coefficients,
             dtype=part.dtype,
         ).run(max_steps)
-        systems.take(part.rows, rows, found.x)
+        systems.take(part.rows, rows, backend.to_numpy(found.x))
         return found
 
     def solved(part: _Part) -> CGResult:

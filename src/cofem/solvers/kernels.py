@@ -231,7 +231,7 @@ def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
 class ArrayKernels:
     """The same updates in the array API standard: new arrays, any library."""
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self, xp: backend.Namespace) -> None:
         self._xp = xp
 
     def weighted_norm_squared(self, r: Array, weight: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,10 @@ class ProbeSums:
 
     def __init__(self, modulus_one: bool, whole: int = 0) -> None:
         self._modulus_one, self._whole = modulus_one, whole
-        self._sums: list[Array] = []
+        self._sums: list[Any] = []
         self._finished: tuple[Array, Array] | None = None
 
-    def add(self, p: Array, x: Array, scaling: Array) -> None:
+    def add(self, p: Any, x: Any, scaling: Any) -> None:
         """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
         if self._modulus_one and backend.is_numpy(x):
             sums = kernels.probe_sums(p * scaling, np.ascontiguousarray(x))
@@ -42,7 +43,7 @@ class ProbeSums:
         else:
             self.add_sums(_weighted(p, x, scaling))
 
-    def add_sums(self, new: list[Array]) -> None:
+    def add_sums(self, new: list[Any]) -> None:
         """Add what was summed elsewhere: of the estimates, and of their squares."""
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 

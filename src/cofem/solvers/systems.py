@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, SameArray
 from cofem.operators import LinearOperator
 
 
@@ -31,14 +32,14 @@ class ShiftedGram:
 
     operator: LinearOperator
     scale: float
-    diagonal: Array
+    diagonal: Any  # an array
 
     @property
     def splits_rows(self) -> bool:
         """Whether rows may be handed to several threads at no loss."""
         return self.operator.splits_rows
 
-    def bulk(self, x: Array) -> Array:
+    def bulk(self, x: SameArray) -> SameArray:
         """ΦᴴΦx: the part that ``scale`` multiplies, without the diagonal."""
         return self.operator.gram(x)
 
@@ -50,7 +51,7 @@ class ShiftedGram:
         """Return the same matrix for NumPy rows of single precision."""
         return ShiftedGram(self.operator, self.scale, self.diagonal.astype(np.float32))
 
-    def product(self, x: Array) -> Array:
+    def product(self, x: Array) -> Any:
         """Return A x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x) + self.diagonal * x
 
@@ -75,7 +76,7 @@ class SparsifiedGram:
     operator: LinearOperator | None
     scale: float
     sparsifier: LinearOperator
-    weights: Array
+    weights: Any  # an array
 
     @property
     def splits_rows(self) -> bool:
@@ -84,16 +85,16 @@ class SparsifiedGram:
         return all(part.splits_rows for part in parts if part is not None)
 
     @cached_property
-    def diagonal(self) -> Array:
+    def diagonal(self) -> Any:
         """Zeros: all of Q is in its bulk."""
         xp = backend.namespace(self.weights)
         device = backend.device_of(self.weights)
         return xp.zeros(self.sparsifier.shape[1], dtype=self.weights.dtype, device=device)
 
-    def bulk(self, x: Array) -> Array:
+    def bulk(self, x: SameArray) -> SameArray:
         """Qx / scale."""
         inner = (self.weights / self.scale) * self.sparsifier.forward(x)
-        prior = self.sparsifier.adjoint(inner)
+        prior: SameArray = self.sparsifier.adjoint(inner)
         return prior if self.operator is None else self.operator.gram(x) + prior
 
     def with_unit_scale(self) -> SparsifiedGram:
@@ -105,7 +106,7 @@ class SparsifiedGram:
         weights = self.weights.astype(np.float32)
         return SparsifiedGram(self.operator, self.scale, self.sparsifier, weights)
 
-    def product(self, x: Array) -> Array:
+    def product(self, x: Array) -> Any:
         """Return Q x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x)
 

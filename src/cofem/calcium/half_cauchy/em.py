@@ -22,11 +22,11 @@ import numpy as np
 
 from cofem.calcium.half_cauchy.kernel import Kernel
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import WORK_ROWS, moments_row
 from cofem.solvers.compiled import compiled
 
-_HAZARD, _HALF_ROOT = math.sqrt(2 / math.pi), math.sqrt(0.5)
 # Share of an EM step that is added to it; below 1 it still converges (Salakhutdinov & Roweis
 # 2003).
 RELAXATION = 0.8
@@ -141,29 +141,12 @@ def _em_row(
 def rectified_row(
     mean: np.ndarray, variance: np.ndarray, first: np.ndarray, std: np.ndarray
 ) -> None:
-    """Write mean and standard deviation of z ≥ 0, given those of the Gaussian.
-
-    With t = μ/σ and the hazard λ = φ(t)/Φ(t): mean σ(t + λ), variance σ²(1 − λ(t + λ)).
-    Far below zero λ = x + 1/(x + 2/(x + …)), x = −t, whose differences are taken in the
-    fraction itself.
-    """
+    """Write mean and standard deviation of z ≥ 0, given those of the Gaussian."""
     for j in range(len(mean)):
         sigma = math.sqrt(variance[j])
         if sigma == 0.0:
             first[j] = std[j] = 0.0
             continue
-        t = mean[j] / sigma
-        if t > -3.0:
-            hazard = _HAZARD * math.exp(-0.5 * t * t) / math.erfc(-_HALF_ROOT * t)
-            above = t + hazard
-            first[j] = sigma * above
-            std[j] = sigma * math.sqrt(max(1 - hazard * above, 0.0))
-        else:
-            x, tail = -t, 0.0
-            for k in range(40, 2, -1):
-                tail = k / (x + tail)
-            tail = 2 / (x + tail)
-            above = 1 / (x + tail)
-            # 1 − (x + above) above = (tail − above)/(x + tail)
-            first[j] = sigma * above
-            std[j] = sigma * math.sqrt((tail - above) * above)
+        _, above, spread = standard_moments(mean[j] / sigma)
+        first[j] = sigma * above
+        std[j] = sigma * math.sqrt(spread)

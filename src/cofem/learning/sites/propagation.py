@@ -211,7 +211,8 @@ class Propagation:
         scale = other._base / self._base
         other.prior = replace(self.prior, scales=self.prior.scales * scale)
         own = [noise.ratio for noise in self.noises]
-        precisions, pulls = [None] * len(model.tasks), [None] * len(model.tasks)
+        precisions: list[Any] = [None] * len(model.tasks)
+        pulls: list[Any] = [None] * len(model.tasks)
         for ratio, family, a, b in zip(
             own, self.model.families, self.precisions, self.pulls, strict=True
         ):

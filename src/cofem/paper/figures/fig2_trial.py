@@ -119,7 +119,7 @@ def _fit(
         return time.perf_counter() - began, post
 
 
-def on_device(x: np.ndarray, device: str) -> Any:
+def on_device(x: Any, device: str) -> Any:
     """Return an array on "cpu" (NumPy) or "cuda" (torch).
 
     Examples
