@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["FitProgress"]
+__all__ = ["CountProgress", "FitProgress"]
 
 
 class State(Protocol):
@@ -105,3 +105,67 @@ class FitProgress:
             change=float(state.change),
             cg_steps=int(state.cg_steps),
         )
+
+
+class CountProgress:
+    """A bar that counts: how many are done, time spent and time left.
+
+    It is silent where the error stream is not a terminal, and disappears in the end.
+
+    Parameters
+    ----------
+    total : int
+        How many there are.
+    label : str
+        What stands before the bar.
+    shown : bool
+        False: nothing is ever drawn.
+    console : rich.console.Console, optional
+        Where to draw instead.
+
+    Examples
+    --------
+    >>> with CountProgress(3, "problems") as bar:
+    ...     bar.update(1)
+    ...     bar.advance(2)
+    """
+
+    def __init__(
+        self, total: int, label: str, *, shown: bool = True, console: Console | None = None
+    ) -> None:
+        console = Console(stderr=True) if console is None else console
+        self._shown = shown and console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+            disable=not self._shown,
+        )
+        self._task = self._progress.add_task(label, total=total)
+
+    def __enter__(self) -> CountProgress:
+        if self._shown:
+            self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._shown:
+            self._progress.stop()
+
+    def update(self, done: int) -> None:
+        """Show that so many are done."""
+        self._progress.update(self._task, completed=done)
+
+    def advance(self, count: int) -> None:
+        """Show that so many more are done."""
+        self._progress.advance(self._task, count)

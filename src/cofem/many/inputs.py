@@ -13,7 +13,7 @@ import numpy as np
 from cofem import backend, fitting
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 
-NOT_FOR_MANY = ("callback", "progress", "checkpoint")
+NOT_FOR_MANY = ("callback", "checkpoint")
 # Rows of Y read at a time.
 BLOCK = 256
 
