@@ -37,7 +37,7 @@ def test_they_belong_to_the_data(prior):
 
 
 def test_several_outputs_and_features_that_do_not_vary():
-    X, y, coef = data(0)
+    X, y, _ = data(0)
     X[:, 3] = 7.0
     model = SparseBayesRegressor().fit(X, np.stack([y, 2 * y, np.ones(80)], axis=1))
     low, high = model.coef_interval()
