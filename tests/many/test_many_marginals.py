@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 import rich.console
 from many_cases import STORES, place, problems
+from scipy.special import ndtr
 
 import cofem
 from cofem.many import running
+from cofem.many.marginals import AtomAndNormal
 from cofem.progress import CountProgress
 
 SETTINGS = {
@@ -170,3 +172,43 @@ def test_no_bar_unless_asked_for(capfd):
     assert capfd.readouterr() == ("", "")
     with pytest.raises(TypeError, match="progress"):
         cofem.fit_many(phi, Y, progress="yes")
+
+
+# -- problems that were sampled ------------------------------------------------------------
+
+
+def test_a_sampled_problem_keeps_an_atom_and_a_normal():
+    """Draws are too many to keep: probability and support are exact, intervals are near."""
+    rng = np.random.default_rng(0)
+    places = np.linspace(0, 1, 80)
+    phi = np.exp(-0.5 * ((np.linspace(0, 1, 60)[:, None] - places) / 0.2) ** 2)
+    z = np.zeros(80)
+    z[[20, 55]] = [2.0, -1.5]
+    Y = np.stack([phi @ z + 0.02 * rng.standard_normal(60) for _ in range(2)])
+    many = cofem.fit_many(phi, Y, noise_precision=2500.0)
+    low, high = many.interval(0.9)
+    for p, y in enumerate(Y):
+        post = cofem.fit(phi, y, noise_precision=2500.0)
+        assert type(post.marginals).__name__ == "Draws"  # else this test is about nothing
+        assert many.prior[p] == "mixture"
+        np.testing.assert_array_equal(many.probability[p], post.probability)
+        np.testing.assert_array_equal(many.support()[p], post.support())
+        draws = post.sample(post.marginals.kept.shape[0], seed=0)
+        held = np.mean((low[p] <= draws) & (draws <= high[p]), axis=0)
+        seen = post.probability > 0.5
+        assert seen.any()
+        # 90 % asked for; the draws of one coordinate may have several modes, a normal has not.
+        assert np.all(held[seen] > 0.8)
+        assert np.mean(held) > 0.9
+        assert np.mean((low[p] <= z) & (z <= high[p])) > 0.9
+
+
+def test_the_quantiles_of_an_atom_and_a_normal():
+    value, deviation, share = (x.ravel() for x in np.meshgrid([-2.0, 0.0, 3.0], [0.5, 2.0],
+                                                              [0.0, 0.3, 1.0]))  # fmt: skip
+    law = AtomAndNormal(value, deviation**-2.0, share, value, deviation)
+    for p in (0.025, 0.3, 0.5, 0.9, 0.975):
+        x = law.quantile(p)
+        for side, holds in ((x + 1e-6, np.greater_equal), (x - 1e-6, np.less_equal)):
+            mass = share * ndtr((side - value) / deviation) + (1 - share) * (side >= 0)
+            assert holds(mass, p).all()  # the distribution function crosses p at x

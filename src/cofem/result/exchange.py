@@ -15,6 +15,7 @@ import numpy as np
 from cofem import backend
 from cofem.model.options import whole_number
 from cofem.result.columns import columns_of
+from cofem.result.operations import tasks_of
 
 if TYPE_CHECKING:
     from cofem.result.posterior import Posterior
@@ -228,7 +229,7 @@ def _drawn_intercepts(post: Posterior, draws: Any, seed: int | None) -> np.ndarr
     random = np.random.default_rng(None if seed is None else [seed, 1])
     z = backend.to_numpy(draws)
     columns = []
-    for i, task in enumerate(post.tasks):
+    for i, task in enumerate(tasks_of(post, "to_arviz")):
         assert task.intercept is not None
         row = backend.to_numpy(task.intercept.row)
         centre = task.intercept.level - (z if z.ndim == 2 else z[:, i]) @ row
