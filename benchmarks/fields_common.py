@@ -13,7 +13,7 @@ import numpy as np
 from common import Table
 
 # A method gets no further problem after this many CPU seconds; the table says how many it had.
-SECONDS = 60.0
+SECONDS = 30.0
 
 
 def optional(name: str) -> Any:

@@ -145,7 +145,7 @@ def run(quick: bool) -> Result:
     measures = ("error of γ (%)", "peaks (2 are right)", "covered by 2 std (%)")
     tables: list[Table] = []
     for noise in (0.002, 0.01)[: 1 if quick else 2]:
-        problems = [simulate(seed, noise) for seed in range(2 if quick else 10)]
+        problems = [simulate(seed, noise) for seed in range(2 if quick else 5)]
         title = f"Two ZARCs, noise {100 * noise:g} %"
         tables.append(compare(title, measures, methods, problems, judge))
     ours = [float(table.rows[0][1]) for table in tables]

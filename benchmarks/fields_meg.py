@@ -114,7 +114,7 @@ def by_eloreta(problem: Recording) -> np.ndarray:
     blocks = K.reshape(n, places, k)
     W = np.tile(np.eye(k), (places, 1, 1))  # inverse weights
     for _ in range(20):
-        G = np.einsum("nik,ikl,mil->nm", blocks, W, blocks)
+        G = np.einsum("nik,ikl,mil->nm", blocks, W, blocks, optimize=True)
         M = np.linalg.inv(G + 10 ** (-problem.snr_db / 10) * np.trace(G) / n * np.eye(n))
         inner = np.einsum("nik,nm,mil->ikl", blocks, M, blocks, optimize=True)
         values, vectors = np.linalg.eigh(inner)
