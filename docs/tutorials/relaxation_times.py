@@ -130,6 +130,6 @@ ax.set(xlabel="τ (s)", ylabel="γ (Ω)", ylim=(-0.1, 1.3 * gamma.max()))
 ax.legend()
 
 # %% [markdown]
-# `benchmarks/fields_drt.py` has five problems a row, two levels of noise, cross-validated weights,
+# `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated weights,
 # and the noise unknown: [the tables](../results/fields_drt.md). Ridge regression is a hundred times
 # faster.

@@ -54,10 +54,7 @@ class SparseBayesOptimizer(BaseEstimator):  # type: ignore[misc]
     array([[-1.,  0.,  0.,  0.],
            [ 0.,  2.,  0.,  0.]])
 
-    In PySINDy:
-
-    >>> import pysindy  # doctest: +SKIP
-    >>> model = pysindy.SINDy(optimizer=SparseBayesOptimizer(independent=5 / 31))  # doctest: +SKIP
+    In PySINDy: ``pysindy.SINDy(optimizer=SparseBayesOptimizer(independent=5 / 31))``.
     """
 
     def __init__(

@@ -43,9 +43,26 @@ def mne_sources(
 
     Examples
     --------
-    >>> stc = mne_sources(evoked, forward, noise_cov)  # doctest: +SKIP
-    >>> stc, post = mne_sources(evoked, forward, noise_cov, return_posterior=True)  # doctest: +SKIP
-    >>> post.probability.max(axis=0)  # of every column of the gain  # doctest: +SKIP
+    Ten places in a sphere, of which one is active, and 24 electrodes:
+
+    >>> import mne
+    >>> rng = np.random.default_rng(0)
+    >>> at = rng.normal(size=(24, 3))
+    >>> at *= 0.095 / np.linalg.norm(at, axis=1, keepdims=True)
+    >>> info = mne.create_info(24, 100.0, "eeg", verbose="error")
+    >>> electrodes = dict(zip(info.ch_names, at))
+    >>> _ = info.set_montage(mne.channels.make_dig_montage(electrodes, coord_frame="head"))
+    >>> head = mne.make_sphere_model((0, 0, 0), 0.095, info, verbose="error")
+    >>> space = mne.setup_volume_source_space(
+    ...     pos={"rr": 0.6 * at[:10], "nn": at[:10]}, verbose="error")
+    >>> forward = mne.make_forward_solution(info, None, space, head, meg=False, verbose="error")
+    >>> z = np.zeros((10, 3, 8))
+    >>> z[4] = 1e-8 * rng.normal(size=(3, 8))
+    >>> data = forward["sol"]["data"] @ z.reshape(30, 8)
+    >>> data += 0.01 * data.std() * rng.normal(size=data.shape)
+    >>> stc = mne_sources(mne.EvokedArray(data, info, verbose="error"), forward)
+    >>> stc.data.shape, int(np.argmax(np.mean(stc.data**2, axis=1)))
+    ((10, 8), 4)
     """
     mne = _mne()
     data, gain = _whitened(mne, evoked, forward, noise_cov)
@@ -68,8 +85,9 @@ def _whitened(
     names = [n for n in evoked.ch_names if n in known and n not in evoked.info["bads"]]
     if not names:
         raise ValueError("evoked, forward and noise_cov have no good channel in common")
-    picked = evoked.copy().pick(names)
-    gain = mne.pick_channels_forward(forward, include=names, ordered=True)["sol"]["data"]
+    picked = evoked.copy().pick(names, verbose="error")
+    solution = mne.pick_channels_forward(forward, names, ordered=True, verbose="error")
+    gain = solution["sol"]["data"]
     if noise_cov is None:
         kinds = picked.info.get_channel_types(unique=True)
         if len(kinds) > 1:
