@@ -81,9 +81,8 @@ def by_cofem(
     precision = 1 / (2 * problem.sigma**2) if known else None  # E|noise|² of both parts
     post = cofem.fit(
         phi, problem.z, noise_precision=precision, real=True, nonnegative=nonnegative,
-        # For γ ≥ 0 the learned prior does not certify itself on columns this much alike: "auto"
-        # ends here too, after it has tried. With the noise unknown it has to try.
-        prior="ard" if known and nonnegative else "auto", max_iter=300,
+        prior="ard" if nonnegative else "auto",  # the mode is that of one precision a weight
+        max_iter=300,
     )  # fmt: skip
     if not nonnegative:
         return to_gamma @ post.mean, np.sqrt(post.variance_of(to_gamma))
