@@ -40,7 +40,8 @@ def kept_of(post: Posterior) -> dict[str, Any]:
         }  # fmt: skip
     if known is None:
         nothing = np.full(post.gaussian_mean.shape, np.nan)
-        precision = 1 / np.maximum(post.gaussian_variance, np.finfo(np.float64).tiny)
+        variance = post.gaussian_variance
+        precision = 1 / np.maximum(variance, np.finfo(variance.dtype).tiny)
         return {
             "prior": ARD, "probability": nothing, "seen_value": post.gaussian_mean,
             "seen_precision": precision, "seen_unit": nothing,
@@ -60,7 +61,7 @@ def _when_not_zero(known: Draws) -> tuple[np.ndarray, np.ndarray]:
     )
     p = np.maximum(probability, LEAST)
     inner = mean / p
-    least = np.finfo(np.float64).eps * inner**2 + np.finfo(np.float64).tiny
+    least = np.finfo(np.float64).eps * inner**2 + np.finfo(known.variance.dtype).tiny
     return inner, np.maximum((variance + mean**2) / p - inner**2, least)
 
 
@@ -141,7 +142,7 @@ class Kept:
             )  # fmt: skip
         return Posterior(
             gaussian_mean=value, gaussian_variance=1 / precision,
-            variance_error=np.zeros_like(variance), precision=1 / variance,
+            variance_error=np.zeros_like(variance), precision=precision,
             noise_precision=np.nan, log_evidence=np.nan, log_evidence_error=np.nan, history={},
             converged=True, message="", method="", options=None, nonnegative=self.nonnegative,
             prior=self.prior(i), marginals=marginals,
