@@ -31,7 +31,7 @@ SLOW = {"rivals.md", "models.md", "paper.md"}
 ELSEWHERE = {"distributed.md", "gpu.md"}
 # Sections about another library are skipped where that is not installed.
 FOREIGN = ("sklearn", "spgl1", "oasis", "sigpy", "mne", "torch", "pylops", "dask", "distributed",
-           "zarr", "nibabel", "pywt")  # fmt: skip
+           "zarr", "nibabel", "pywt", "pysindy", "pandas", "xarray", "arviz")  # fmt: skip
 
 
 # -- tutorials -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ LAYERS = [
     {"result", "plot"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
+    {"fields"},
     {"paper"},
     {"cli", "__main__"},
 ]

@@ -15,7 +15,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["FitProgress", "ProgressBar"]
+__all__ = ["CountProgress", "FitProgress", "ProgressBar"]
 
 
 class State(Protocol):
@@ -147,3 +147,53 @@ class FitProgress:
             state.iteration, state.max_iter,
             change=float(state.change), cg_steps=int(state.cg_steps),
         )  # fmt: skip
+
+
+class CountProgress:
+    """A bar that counts: how many are done, time spent and time left.
+
+    It is silent where the error stream is not a terminal, and disappears in the end.
+
+    Parameters
+    ----------
+    total : int
+        How many there are.
+    label : str
+        What stands before the bar.
+    shown : bool
+        False: nothing is ever drawn.
+    console : rich.console.Console, optional
+        Where to draw instead.
+
+    Examples
+    --------
+    >>> with CountProgress(3, "problems") as bar:
+    ...     bar.update(1)
+    ...     bar.advance(2)
+    """
+
+    def __init__(
+        self, total: int, label: str, *, shown: bool = True, console: Console | None = None
+    ) -> None:
+        silent = Console(quiet=True, force_terminal=False) if not shown else console
+        self._bar = ProgressBar(
+            label, total, TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+            console=silent,
+        )  # fmt: skip
+        self._total, self._done = total, 0
+
+    def __enter__(self) -> CountProgress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+    def update(self, done: int) -> None:
+        """Show that so many are done."""
+        self._done = done
+        self._bar.show(done, self._total)
+
+    def advance(self, count: int) -> None:
+        """Show that so many more are done."""
+        self.update(self._done + count)

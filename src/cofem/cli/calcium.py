@@ -98,6 +98,10 @@ def calcium(
     an event, the fit, the baseline, and noise and decay time of every cell;
     `cofem.calcium.load_deconvolution("OUT.npz")` gives it back in Python. A run that
     was interrupted goes on where it was when the same command is given again.
+
+    Example:
+
+        cofem calcium suite2p/plane0 -o spikes.npz --report cells.html
     """
     began = time.perf_counter()
     from cofem.calcium.files import read_traces

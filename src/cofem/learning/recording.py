@@ -22,7 +22,13 @@ from cofem.solvers import kernels
 
 @dataclass(frozen=True)
 class IterationState:
-    """What a callback is shown after every E-step."""
+    """What a callback is shown after every E-step; printed, it is one line.
+
+    Examples
+    --------
+    >>> IterationState(3, 100, 0.012, 18, 940, 0.25, mean=np.zeros(500), precision=np.ones(500))
+    IterationState(3 of at most 100, change 0.012, 18 CG steps, 940 products, 0.25 s; 500 unknowns)
+    """
 
     iteration: int
     max_iter: int
@@ -32,6 +38,14 @@ class IterationState:
     seconds: float
     mean: Array
     precision: Array
+
+    def __repr__(self) -> str:
+        shape = "×".join(str(n) for n in self.mean.shape)  # never the numbers: they may be millions
+        return (
+            f"IterationState({self.iteration} of at most {self.max_iter}, "
+            f"change {self.change:.3g}, {self.cg_steps} CG steps, {self.products} products, "
+            f"{self.seconds:.3g} s; {shape} unknowns)"
+        )
 
 
 Callback = Callable[[IterationState], object]

@@ -14,7 +14,7 @@ from cofem import backend, fitting
 from cofem.files import fingerprint
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 
-NOT_FOR_MANY = ("callback", "progress", "checkpoint")
+NOT_FOR_MANY = ("callback", "checkpoint")
 # Rows of Y read at a time.
 BLOCK = 256
 # Exponents in the two fixed vectors that distinguish operators: any numbers that are not whole.

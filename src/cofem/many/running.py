@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 
 from cofem import backend, fitting
+from cofem.many.committing import Committer
 from cofem.many.inputs import (
     check_jobs,
     check_options,
@@ -22,10 +23,13 @@ from cofem.many.inputs import (
     operator_of,
     problems_of,
 )
-from cofem.many.layout import FAILED, PENDING, Layout, Outcome
+from cofem.many.layout import FAILED, PENDING, Outcome
+from cofem.many.marginals import kept_of
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
+from cofem.model.validation import flag
 from cofem.operators import LinearOperator
+from cofem.progress import CountProgress
 
 # A chunk of problems takes about this many seconds, and returns at most this many bytes.
 CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
@@ -33,8 +37,6 @@ CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
 CLOCK = 1e-6
 # Workers that die are replaced; if they die so many times in a row without a result, the run stops.
 ATTEMPTS = 3
-# Results are written to the store at least this often, in seconds.
-COMMIT_SECONDS = 1.0
 
 
 def fit_many(
@@ -44,6 +46,7 @@ def fit_many(
     n_jobs: int | None = None,
     store: Any = None,
     resume: bool = True,
+    progress: bool = False,
     **fit_options: Any,
 ) -> ManyPosteriors:
     """Fit every row of Y on its own: each has its own α, unlike the tasks of a joint fit.
@@ -67,6 +70,8 @@ def fit_many(
     resume : bool
         Continue what the store holds of the same phi, Y and options; problems that failed are
         tried again. False: start again, and delete what is there.
+    progress : bool
+        Show a bar on the error stream, where that is a terminal: problems done, and time left.
     **fit_options
         Those of :func:`cofem.fit`. ``noise_precision`` and ``noise_std`` may also have shape (P,);
         precisions that differ between rows go into ``weights``.
@@ -89,9 +94,12 @@ def fit_many(
     array([ 5, 17, 33])
     >>> many[1].mean.shape, many[1].converged
     ((40,), True)
+    >>> np.flatnonzero(many.support()[1]), np.flatnonzero(many.probability[1] > 0.5)
+    (array([17]), array([17]))
     """
     if n_jobs is not None:
         check_jobs(n_jobs)
+    flag("progress", progress)
     op = operator_of(phi)
     Y = problems_of(Y, op)
     check_options(fit_options)
@@ -101,8 +109,9 @@ def fit_many(
     target = open_store(store, same, resume)
     state = target.state(len(Y))
     pending = np.flatnonzero((state == PENDING) | (state == FAILED))
-    _run(work, pending, target, n_jobs)
-    return result_of(target, len(Y), fit_options.get("tol"))
+    with CountProgress(len(Y), "problems", shown=progress) as bar:
+        _run(work, pending, target, n_jobs, bar)
+    return result_of(target, len(Y), fit_options)
 
 
 # -- the work ------------------------------------------------------------------------------
@@ -161,6 +170,7 @@ def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> l
                     intercept_std=np.nan if post.intercept is None else post.intercept_std,
                     converged=bool(post.converged),
                     message=post.message,
+                    kept=kept_of(post),
                 )
             )
         except Exception as error:
@@ -176,10 +186,13 @@ def _fit_chunk(op: LinearOperator, chunk: _Chunk) -> dict[int, Outcome]:
     return dict(zip((int(i) for i in chunk.indices), outcomes, strict=True))
 
 
-def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) -> None:
+def _run(
+    work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None, bar: CountProgress
+) -> None:
     if len(pending) == 0:
         return
-    committer = _Committer(target, len(work.Y), work.op.shape[1])
+    committer = Committer(target, len(work.Y), work.op.shape[1], bar)
+    bar.update(len(work.Y) - len(pending))
     try:
         seconds = _begin(work, pending, committer)
         attempts = 0
@@ -200,7 +213,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
         committer.commit()  # after any exception, finished results are kept
 
 
-def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
+def _begin(work: _Work, pending: np.ndarray, committer: Committer) -> float:
     """Fit the first problems here: this gives layout and speed, and finds wrong options.
 
     Returns seconds per fit. The second is timed: the first may compile.
@@ -245,55 +258,3 @@ def _parallel(
         joblib.delayed(_fit_chunk)(work.op, chunk) for chunk in chunks
     )
     return results
-
-
-class _Committer:
-    """Collects results and writes them about once a second."""
-
-    def __init__(self, target: Store, problems: int, unknowns: int) -> None:
-        self.target, self.problems, self.unknowns = target, problems, unknowns
-        self.waiting: dict[int, Outcome] = {}
-        self.seen: set[int] = set()
-        self.last = time.perf_counter()
-
-    @property
-    def nothing(self) -> bool:
-        """Whether there is no result yet, of this run or another."""
-        return self.target.layout is None and not self.seen
-
-    @property
-    def row_bytes(self) -> int:
-        """The size of one result."""
-        return 8 * 3 * self.unknowns
-
-    def left(self, pending: np.ndarray) -> np.ndarray:
-        """Return the problems that have no result yet."""
-        return np.array([i for i in pending if int(i) not in self.seen], dtype=np.intp)
-
-    def add(self, outcomes: dict[int, Outcome]) -> None:
-        """Take results."""
-        self.waiting.update(outcomes)
-        self.seen.update(outcomes)
-        if time.perf_counter() - self.last > COMMIT_SECONDS:
-            self.commit()
-
-    def commit(self) -> None:
-        """Write the waiting results; failures wait for the first success, with the layout."""
-        if self.target.layout is None:
-            layout = self._layout()
-            if layout is None:
-                return
-            self.target.create(layout)
-        if self.waiting:
-            self.target.write(self.waiting)
-        self.waiting = {}
-        self.last = time.perf_counter()
-
-    def _layout(self) -> Layout | None:
-        for one in self.waiting.values():
-            if one.mean is not None and one.precision is not None:
-                sizes = len(one.mean), len(one.precision)
-                return Layout(self.problems, *sizes, np.dtype(one.mean.dtype).name)
-        if len(self.seen) == self.problems:  # nothing but failures
-            return Layout(self.problems, self.unknowns, self.unknowns, "float64")
-        return None

@@ -17,7 +17,7 @@ import numpy as np
 
 from cofem.files import atomic_write
 from cofem.many.inputs import refuse_another
-from cofem.many.layout import NAMES, PENDING, Layout, Outcome, bytes_of, runs_of
+from cofem.many.layout import NAMES, PENDING, Layout, Outcome, columns_of, runs_of
 
 FORMAT = "cofem many 1"
 # Bytes of one chunk of a zarr array.
@@ -47,31 +47,16 @@ class Store(ABC):
 
     def write(self, outcomes: Mapping[int, Outcome]) -> None:
         """Store results by the index of their problem, and then mark them as done."""
+        assert self.layout is not None
         for first, run in runs_of(outcomes):
             rows = slice(first, first + len(run))
-            for name, values in self._columns(run).items():
+            for name, values in columns_of(self.layout, run).items():
                 self.arrays[name][rows] = values
         self.flush()
         for first, run in runs_of(outcomes):
             codes = [outcome.state for outcome in run]
             self.arrays["state"][first : first + len(run)] = np.array(codes, dtype=np.uint8)
         self.flush()
-
-    def _columns(self, run: list[Outcome]) -> dict[str, np.ndarray]:
-        assert self.layout is not None
-        shapes = self.layout.arrays()
-        columns = {}
-        for name in ("mean", "variance", "precision"):
-            shape, dtype = shapes[name]
-            block = np.full((len(run), *shape[1:]), np.nan, dtype=dtype)
-            for row, outcome in zip(block, run, strict=True):
-                if not outcome.error:
-                    row[:] = getattr(outcome, name)
-            columns[name] = block
-        for name in ("noise_precision", "log_evidence", "intercept", "intercept_std"):
-            columns[name] = np.array([getattr(outcome, name) for outcome in run])
-        columns["message"] = np.stack([bytes_of(one.error or one.message) for one in run])
-        return columns
 
     def readable(self, name: str) -> Any:
         """Return an array for the user; one on the disk cannot be written by mistake."""
@@ -240,8 +225,9 @@ class ZarrStore(_DiskStore):
         """Nothing to do: zarr replaces whole files."""
 
     def _open(self) -> None:
+        assert self.layout is not None
         group = _zarr().open_group(self.path, mode="r+")
-        self.arrays = {name: group[name] for name in NAMES}
+        self.arrays = {name: group[name] for name in self.layout.arrays()}
 
     def _read_settings(self) -> dict[str, Any] | None:
         file = self.path / "zarr.json"

@@ -13,10 +13,11 @@ from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
 from cofem.operators import LinearOperator
 from cofem.result import intervals, operations
+from cofem.result.exchange import Exchange
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Exchange):
     """N(μ, Σ) of z given y, or its rectified form if z ≥ 0, and how it was found.
 
     Made by :func:`cofem.fit` and :func:`cofem.posterior`. Arrays are of the caller's

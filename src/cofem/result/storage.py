@@ -17,6 +17,7 @@ from cofem.model.preparation import Preparation
 from cofem.operators import LinearOperator, as_operator
 from cofem.operators.realified import Realified
 from cofem.result import storage_marginals
+from cofem.result.fingerprint import fingerprints, refuse_another
 from cofem.result.posterior import Posterior
 from cofem.result.storage_checks import ARRAYS, FIRST_PRIOR, SCALARS, first_fault, is_count
 
@@ -46,6 +47,9 @@ def save_posterior(post: Posterior, path: Any) -> None:
         if task.intercept is not None:
             arrays[f"level_{i}"] = np.asarray(task.intercept.level)
     arrays.update(storage_marginals.packed(post))
+    known = fingerprints(post.tasks)
+    if known is not None:
+        arrays["fingerprint"] = known
     about = {
         "format": FORMAT,
         "method": post.method,
@@ -72,7 +76,9 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     path : path
     phi : operator, optional
         Φ (a list for joint tasks). A file does not hold it; ``sample``,
-        ``predict`` and ``variance_of`` need it.
+        ``predict`` and ``variance_of`` need it. Another Φ of the same shape is refused if it
+        differs by more than some 10⁻⁴ of its Frobenius norm (:mod:`cofem.result.fingerprint`);
+        files from before there was a fingerprint are taken at their word.
     sparsifier : operator, optional
         R, where the fit had one; needed with ``phi``.
 
@@ -99,6 +105,8 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     if phi is not None:
         _at_home(arrays, phi)
         _check_sparsifier(image, arrays, about.get("sparsified", False))
+    tasks = () if phi is None else _tasks(arrays, phi, about.get("real", False))
+    refuse_another(path, tasks, arrays.get("fingerprint"))
     prior = about.get("prior", FIRST_PRIOR)
     learned = prior == "mixture"
     return Posterior(
@@ -120,7 +128,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         site_precision=arrays.get(storage_marginals.SITES) if learned else None,
         intercept=_number(arrays.get("intercept")),
         intercept_std=_number(arrays.get("intercept_std")),
-        tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),
+        tasks=tasks,
         sparsifier=image,
     )
 
