@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from cofem.calcium.half_cauchy import result as banded_result
 from cofem.calcium.jumps.counting import SIZE_SPREAD, split
+from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
 OVER_FRAMES = (
@@ -48,7 +49,8 @@ class Deconvolution:
         The probability that there is a jump in the frame. A jump's frame is seldom certain,
         so that several frames share the probability of one: ``events`` adds them up.
     spike_counts : ndarray
-        The expected number of spikes per frame: ``spikes / spike_size``. NaN under "banded".
+        The expected number of spikes per frame: ``mean / spike_size``, less the share of jumps
+        of that height that are none. NaN under "banded".
     denoised, denoised_std, baseline : ndarray
         The fit with its baseline, its standard deviation, and the level of silence, in dF/F.
     precision : ndarray
@@ -242,8 +244,11 @@ class Deconvolution:
     ) -> np.ndarray:
         if not row["spike_size"] > 0:
             return np.empty(0, EVENT)
-        active, counts = row["prob_active"].astype(float), row["spike_counts"].astype(float)
-        frame, chance, segment = split(active, counts, self.framerate)
+        active = row["prob_active"].astype(float)
+        unit = noise_at_30(row["noise_std"], self.framerate)
+        frame, chance, segment = split(
+            active, row["mean"].astype(float) / unit, row["spike_size"] / unit, self.framerate
+        )
         kept = chance >= probability
         frame, chance, segment = frame[kept], chance[kept], segment[kept]
         table = np.empty(len(frame), EVENT)

@@ -128,6 +128,11 @@ def build_states(constants: Constants, framerate: float) -> States:
     )
 
 
+def noise_at_30(noise: float, framerate: float) -> float:
+    """Return what the noise of a frame would be at 30 Hz."""
+    return noise * math.sqrt(HEIGHT_RATE / framerate)
+
+
 def _grid(walk: float) -> tuple[np.ndarray, int]:
     below = int(min(WALK_REACH * walk, LOWEST) / SPACING)
     ratio = SPACING / EVEN_UP_TO
