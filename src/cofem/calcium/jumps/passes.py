@@ -69,7 +69,8 @@ def log_evidence(states: States, y: np.ndarray, seen: np.ndarray) -> float:
     True
     """
     none = np.empty(1, np.float32)
-    return float(_forward(*_arguments(states, y, seen), none, none, np.empty((1, 3), np.int64)))
+    keep = (none, none, np.empty((1, 3), np.int64))
+    return float(_forward(*_arguments(states, y, seen, keep)))
 
 
 def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
@@ -90,8 +91,8 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     weights = np.empty(n * len(states.calcium), np.float32)
     likelihoods = np.empty_like(weights)
     ranges = np.empty((n, 3), np.int64)
-    arguments = _arguments(states, y, seen)
-    evidence = _forward(*arguments, weights, likelihoods, ranges)
+    arguments = _arguments(states, y, seen, (weights, likelihoods, ranges))
+    evidence = _forward(*arguments)
     out = np.zeros((5, n))
     target, lower, upper = arguments[5:8]
     _backward(
@@ -110,14 +111,16 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     )
 
 
-def _arguments(states: States, y: np.ndarray, seen: np.ndarray) -> tuple[Any, ...]:
+def _arguments(
+    states: States, y: np.ndarray, seen: np.ndarray, keep: tuple[np.ndarray, ...]
+) -> tuple[Any, ...]:
     """Return what ``_forward`` takes; options of one state lie side by side in memory."""
     upper = states.weight[:, None] * states.share
     lower = states.weight[:, None] - upper
     return (
         np.where(seen, y, 0.0) / states.height, seen, states.calcium, states.height**-2.0,
         states.rise, *(np.ascontiguousarray(a.T) for a in (states.target, lower, upper)),
-        states.rest,
+        states.rest, *keep,
     )  # fmt: skip
 
 
