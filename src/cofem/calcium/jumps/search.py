@@ -35,8 +35,9 @@ SWEEPS = 4
 # Standard deviations of the logarithms of decay and rise time, for any indicator and for a
 # named one: cells of one indicator differ in decay by a factor of 1.4 (see the notes).
 ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
-# The rise is told within a factor of two by a name: expression and temperature move it.
-NAMED_RISE_SPREAD = 0.7
+# The rise is known within a factor of two, with a name or without: expression and temperature
+# move it. A trace with a handful of spikes would take any.
+RISE_SPREAD = 0.7
 # A decay shorter than this many frames is not told from a single bright frame.
 LEAST_FRAMES = 1.5
 
@@ -146,6 +147,6 @@ def _score(
     if "tau_d" not in fixed:
         spread = ANY_SPREAD if indicator is None else NAMED_SPREAD
         prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
-    if "tau_r" not in fixed and indicator is not None:
-        prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / NAMED_RISE_SPREAD) ** 2
+    if "tau_r" not in fixed:
+        prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / RISE_SPREAD) ** 2
     return log_evidence(states, y - at.level, seen) + prior
