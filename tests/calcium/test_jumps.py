@@ -208,10 +208,11 @@ def test_events_have_the_probability_of_their_number():
     active, height = np.zeros(300), np.zeros(300)
     active[[50, 100]], height[[50, 100]] = (1.0, 0.3), (8.0, 2.4)
     active[200:203], height[200:203] = (0.2, 0.6, 0.2), (8.0, 24.0, 8.0)
-    frame, chance, segment = split(active, height, 8.0, 30.0)
+    sure = trust(np.array([8.0, 40.0]), jump=4.0)
+    real = np.where(np.arange(300) < 150, *sure)
+    frame, chance, segment = split(active, height, real, 8.0, 30.0)
     single, faint, burst = (segment[:, 0] == start for start in (50, 100, 200))
     np.testing.assert_allclose(frame[single | faint], np.where(single, 50, 100)[single | faint])
-    sure = trust(np.array([8.0, 40.0]))
     assert chance[single][0] == pytest.approx(sure[0])
     assert chance[faint][0] == pytest.approx(0.3 * sure[0])
     rng = np.random.default_rng(0)
@@ -223,7 +224,7 @@ def test_events_have_the_probability_of_their_number():
     likely = np.sort(frame[burst][chance[burst] >= 0.5])
     assert len(likely) == 4
     assert np.all((likely > 199) & (likely < 203))
-    assert split(np.zeros(9), np.zeros(9), 1.0, 30.0)[0].shape == (0,)
+    assert split(np.zeros(9), np.zeros(9), np.ones(9), 1.0, 30.0)[0].shape == (0,)
 
 
 def test_the_size_of_a_spike_is_the_first_tooth_where_events_are_alike():

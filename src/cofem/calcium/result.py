@@ -244,11 +244,11 @@ class Deconvolution:
     ) -> np.ndarray:
         if not row["spike_size"] > 0:
             return np.empty(0, EVENT)
-        active = row["prob_active"].astype(float)
-        unit = noise_at_30(row["noise_std"], self.framerate)
-        frame, chance, segment = split(
-            active, row["mean"].astype(float) / unit, row["spike_size"] / unit, self.framerate
-        )
+        active, mean = row["prob_active"].astype(float), row["mean"].astype(float)
+        unit, size = noise_at_30(row["noise_std"], self.framerate), row["spike_size"]
+        # Counts are heights by the size of a spike, times the share that is real.
+        real = np.divide(row["spike_counts"] * size, mean, out=np.ones_like(mean), where=mean > 0)
+        frame, chance, segment = split(active, mean / unit, real, size / unit, self.framerate)
         kept = chance >= probability
         frame, chance, segment = frame[kept], chance[kept], segment[kept]
         table = np.empty(len(frame), EVENT)
@@ -259,7 +259,7 @@ class Deconvolution:
         starts, number = np.unique(segment[:, 0], return_counts=True)
         where = np.searchsorted(starts, segment[:, 0])
         shared = number[where]
-        height = np.concatenate([[0.0], np.cumsum(row["mean"].astype(float))])
+        height = np.concatenate([[0.0], np.cumsum(mean)])
         square = np.concatenate([[0.0], np.cumsum(row["std"].astype(float) ** 2)])
         first, last = segment[:, 0], segment[:, 1]
         table["amplitude"] = (height[last] - height[first]) / shared

@@ -6,7 +6,8 @@ share one event, or several.
 **Trust.** Not every jump of fluorescence is a spike of this cell: neuropil, neighbours and
 motion jump up as well, and not down, so that neither the noise nor the trace turned upside
 down tells them. They are small. A share 1 − exp(−h/h₀) of the jumps of height h is taken for
-real.
+real, with h in units of the cell's jump: where the evidence makes that smaller, small ones are
+what there is.
 
 **The size of one spike.** A trace tells heights, not numbers. Two things are known of cells:
 calcium buffers lower the response and prolong it by the same factor, so that height times
@@ -38,10 +39,10 @@ LOG_AREA, LOG_FIRING, AREA_WEIGHT = 0.32, 0.26, 0.67
 SIZE_SPREAD = 0.7
 # A sum of jumps below this per second is silence, whose size of a spike would be zero.
 LEAST_PER_SECOND = 0.02
-# h₀ of the trust in a jump, in units of the noise at 30 Hz: in the median set of the same cells
-# three quarters of the sure jumps around 2.6 have a spike, 90 % of those around 3.6, 96 % of
-# those around 5.
-TRUST_HEIGHT = 1.6
+# h₀ of the trust in a jump, in jumps, which are four noises at 30 Hz in most cells: in the median
+# set of the same cells three quarters of the sure jumps around 2.6 noises have a spike, 90 % of
+# those around 3.6, 96 % of those around 5.
+TRUST_HEIGHT = 0.375
 # Frames below this many expected jumps per second belong to no event.
 FLOOR = 0.6
 # Events below this probability are not listed.
@@ -101,21 +102,22 @@ def segments(active: np.ndarray, height: np.ndarray, framerate: float) -> Segmen
     return Segments(start, stop, chance, total / chance)
 
 
-def trust(height: np.ndarray) -> np.ndarray:
-    """Return the share of jumps of this height, in noises at 30 Hz, that are spikes.
+def trust(height: np.ndarray, jump: float) -> np.ndarray:
+    """Return the share of jumps of this height that are spikes; ``jump`` is the cell's own.
 
     Examples
     --------
-    >>> trust(np.array([2.6, 10.0])).round(2)
-    array([0.8, 1. ])
+    >>> trust(np.array([2.6, 10.0]), jump=4.0).round(2)
+    array([0.82, 1.  ])
     """
-    return np.asarray(-np.expm1(-np.asarray(height) / TRUST_HEIGHT))
+    return np.asarray(-np.expm1(-np.asarray(height) / (TRUST_HEIGHT * jump)))
 
 
-def trust_of_frames(found: Segments, n: int) -> np.ndarray:
+def trust_of_frames(found: Segments, n: int, jump: float) -> np.ndarray:
     """Return the trust in every frame's jump (n,); outside of segments that of one noise."""
-    out = np.full(n, float(trust(np.ones(()))))
-    for start, stop, share in zip(found.start, found.stop, trust(found.height), strict=True):
+    out = np.full(n, float(trust(np.ones(()), jump)))
+    shares = trust(found.height, jump)
+    for start, stop, share in zip(found.start, found.stop, shares, strict=True):
         out[start:stop] = share
     return out
 
@@ -155,7 +157,7 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
 
 
 def split(
-    active: np.ndarray, height: np.ndarray, size: float, framerate: float
+    active: np.ndarray, height: np.ndarray, real: np.ndarray, size: float, framerate: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return events: their frame (with fractions), probability and segment.
 
@@ -163,6 +165,8 @@ def split(
     ----------
     active, height : ndarray (n,)
         The probability of a jump, and the expected height in units of the noise at 30 Hz.
+    real : ndarray (n,)
+        The trust in a frame's jump.
     size : float
         Of one spike, in the same units.
     framerate : float
@@ -177,16 +181,16 @@ def split(
     --------
     >>> active, height = np.zeros(9), np.zeros(9)
     >>> active[4:6], height[4:6] = (0.6, 0.4), (12.0, 8.0)
-    >>> split(active, height, 10.0, 30.0)[1].round(2)
+    >>> split(active, height, np.ones(9), 10.0, 30.0)[1].round(2)
     array([1.  , 0.52, 0.25, 0.13, 0.07])
     """
     found = segments(active, height, framerate)
     frames, chances, runs = [], [], []
     for start, stop, chance, total in zip(*found, strict=True):
-        real = float(chance * trust(total))
         listed = at_least(max(1.0, total / size))
         evenly = max(1, int(np.count_nonzero(listed >= 0.5)))
-        listed = real * listed[real * listed >= LEAST_PROBABILITY]
+        listed = chance * real[start:stop].mean() * listed
+        listed = listed[listed >= LEAST_PROBABILITY]
         mass = np.concatenate([[0.0], np.cumsum(height[start:stop])])
         # Those that are more than expected begin again at the front.
         place = (np.arange(len(listed)) % evenly + 0.5) / evenly

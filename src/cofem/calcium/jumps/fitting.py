@@ -189,7 +189,7 @@ def _assemble(
         denoised=level + height * _between(fluorescence, factor, n),
         baseline=level,
         precision=np.full(n, np.nan),
-        spike_counts=height / one * size * trust_of_frames(events, n),
+        spike_counts=height / one * size * trust_of_frames(events, n, constants.height),
         denoised_std=height * _between(jumps.calcium_spread, factor, n),
         noise_std=noise * math.sqrt(factor) if settings.sn is None else settings.sn,
         tau_d=constants.tau_d,
