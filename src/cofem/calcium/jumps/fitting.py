@@ -24,6 +24,8 @@ WORKING_RATE = 30.0
 # recordings of three minutes tell them no better (correlation with true spikes .915 and .841
 # either way), and take three times as long.
 SEARCHED = 2000
+# Level, rate and walk alone, where decay, rise and response are given, need no more than half.
+SEARCHED_GIVEN = 1000
 # The posterior is computed in pieces of five minutes, each with a margin of several decay
 # times: memory and time then grow no faster than the recording.
 STRETCH, MARGIN_SECONDS = 9000, 20.0
@@ -67,7 +69,8 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     y, there = above.trace / noise, np.isfinite(above.trace)
     if settings.response == "log":  # a jump grows with 1 + dF/F
         fixed["curvature"] = HEIGHT * noise_at_30(noise, above.framerate)
-    part = liveliest(y, SEARCHED)
+    known = {"tau_d", "tau_r", "curvature"} <= fixed.keys()
+    part = liveliest(y, SEARCHED_GIVEN if known else SEARCHED)
     found = search(y[part], there[part], above.framerate, fixed, settings.indicator)
     states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
