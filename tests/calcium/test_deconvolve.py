@@ -193,9 +193,7 @@ def test_threshold_clears_what_is_improbable(cells, result, banded):
 
 def test_the_filtered_mode_is_non_negative_least_squares():
     dff, _ = simulate(n_cells=1, n_frames=400, framerate=RATE, seed=5)
-    found = deconvolve(
-        dff[0], RATE, tau_d=0.7, tau_r=0, response="linear", method="banded"
-    )
+    found = deconvolve(dff[0], RATE, tau_d=0.7, tau_r=0, response="linear", method="banded")
     estimate = found.filtered_mode(0.05)
     kept = np.flatnonzero(estimate)
     h = np.exp(-np.arange(400) / (0.7 * RATE))
