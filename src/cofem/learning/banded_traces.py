@@ -145,6 +145,18 @@ def _starting_variance(y: np.ndarray, beta: np.ndarray, power_per_sample: np.nda
 
 
 @compiled(**EXACT)
+def mean_change(moved: float, size: float) -> float:
+    """Return ‖μ_new − μ_old‖/‖μ_new‖ from the squares of both norms."""
+    return 0.0 if moved == 0.0 else np.sqrt(moved / size)
+
+
+@compiled(**EXACT)
+def mean_settled(change: float, tol: float) -> bool:
+    """Whether a trace is done: the stop rule of all compiled loops (tol 0: never)."""
+    return tol > 0 and change <= tol
+
+
+@compiled(**EXACT)
 def _em_row(
     coefficients: np.ndarray,
     y: np.ndarray,
@@ -171,8 +183,8 @@ def _em_row(
             coefficients, y, s, beta, work, dual, mean, variance
         )
         if iteration > 1:
-            change = 0.0 if moved == 0.0 else np.sqrt(moved / size)
-        if (tol > 0 and change <= tol) or iteration == max_iter:
+            change = mean_change(moved, size)
+        if mean_settled(change, tol) or iteration == max_iter:
             break
         for t in range(n):
             if nonnegative:

@@ -11,6 +11,12 @@ left to choose. The M-step becomes
     q_t ← (E[z_t²] + u²) / 2.
 
 The E-step is exact (solvers/banded) with rectified moments.
+
+This is a compiled instance of the library's loop (learning/loop.py), for what Python costs in
+an iteration is more than its arithmetic: the moments are those of the banded recursions, the
+site rule is the M-step above, the noise is given, and the stop rule is the one of all compiled
+loops (learning/banded_traces.py). The search for the decay time and the fit upside down, in
+``cell``, are drivers around it.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cofem.calcium.half_cauchy.kernel import Kernel
+from cofem.learning.banded_traces import mean_change, mean_settled
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.banded.first_order import EXACT
@@ -125,10 +132,10 @@ def _em_row(
         log_det, quadratic, moved, size = moments_row(
             coefficients, y, q, beta, work, dual, mean, variance
         )
-        before, change = change, 0.0 if moved == 0.0 else np.sqrt(moved / size)
+        before, change = change, mean_change(moved, size)
         if change > before:
             relaxation = 0.0  # it swings: plain EM, which cannot
-        if change <= tol or iteration == max_iter:
+        if mean_settled(change, tol) or iteration == max_iter:
             break
         for t in range(n):
             fresh = 0.5 * (second_moment(mean[t], variance[t], table) + u2)
