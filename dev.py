@@ -102,10 +102,10 @@ def environment(extras):
 
 def pip_install(python, target):
     """Install, and say in a line each what pip fetches: it is otherwise silent for minutes."""
-    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "--progress-bar=off"]
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install"]
     began, said = time.monotonic(), []
     with subprocess.Popen(
-        [*pip, "install", "--editable", target],
+        [*pip, "--progress-bar=off", "--editable", target],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     ) as process:  # fmt: skip
         for line in process.stdout:
