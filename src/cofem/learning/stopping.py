@@ -5,7 +5,7 @@ however large another coordinate is. The error bar is the one it would have if t
 known, 1/√A_jj: where columns are coherent that is far below the true one, and rightly so, since
 there EM exchanges one column for another in many small steps. EM never ends by itself where the
 data are noisy: it follows the noise, and its error grows. The share below which movement no
-longer counts was chosen where the error, on the way, is smallest (``docs/stopping.md``).
+longer counts was chosen where the error, on the way, is smallest (``docs/notes/stopping.md``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,16 @@
+"""Without torch, what needs it is not collected, and one line says so."""
+
+import importlib.util
+
+TORCH = importlib.util.find_spec("torch") is not None
+
+# Modules that are torch's from their first line on. Other tests ask for it when they run.
+collect_ignore_glob = [] if TORCH else ["src/cofem/backend/_torch/*", "tests/solvers/eager_steps.py"]
+
+
+def pytest_terminal_summary(terminalreporter):
+    if not TORCH:
+        terminalreporter.write_line(
+            "torch is not installed: its tests were skipped "
+            '(pip install ".[torch-test]", or python3 dev.py test without --no-torch)'
+        )
