@@ -28,6 +28,7 @@ extensions = [
 exclude_patterns = ["_extensions", "_templates", "README.md"]
 suppress_warnings = [
     "myst.header",  # results of the benchmarks begin at the level that suits them
+    "ref.python",  # single letters of shapes, such as H, are not names to look up
 ]
 
 # -- pages in Markdown -------------------------------------------------------------------------

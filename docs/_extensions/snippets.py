@@ -44,15 +44,15 @@ class Snippet:
     code: str
     expected: str | None
     reason: str | None
-    span: tuple[int, int]  # of what is expected
+    span: tuple[int, int]  # of what is expected, or where it would stand
 
 
 def snippets(text: str) -> Iterator[Snippet]:
     """Yield the blocks of Python and of commands."""
     for found in BLOCK.finditer(text):
         if found["kind"] in ("python", "console", ""):
-            yield Snippet(found["kind"], found["code"], found["expected"], found["reason"],
-                          found.span("expected"))  # fmt: skip
+            span = (found.end(), found.end()) if found["expected"] is None else found.span("expected")
+            yield Snippet(found["kind"], found["code"], found["expected"], found["reason"], span)
 
 
 def run(snippet: Snippet, names: dict[str, Any], where: str) -> str | None:
@@ -139,8 +139,11 @@ def write(path: Path) -> None:
         for snippet in snippets(text):
             if snippet.reason is None:
                 printed = run(snippet, names, path.name)
-                if snippet.expected is not None and printed is not None:
-                    made.append((snippet.span, printed.rstrip() + "\n"))
+                if snippet.kind == "console" or not printed:
+                    continue
+                printed = printed.rstrip() + "\n"
+                new = f"\n\n```text\n{printed}```"
+                made.append((snippet.span, new if snippet.expected is None else printed))
         os.chdir(here)
     for (start, end), printed in reversed(made):
         text = text[:start] + printed + text[end:]

@@ -7,9 +7,10 @@ from typing import Any
 
 from docutils import nodes
 
-# What reStructuredText takes for markup of its own: |μ| and coef_, outside of ``code``.
+# What reStructuredText takes for markup of its own: |μ|, coef_ and (n, *shape), outside of ``code``.
 CODE = re.compile(r"(``.*?``|`[^`]*`)")
 BAR, UNDERSCORE = re.compile(r"(?<!\\)\|"), re.compile(r"(\w)_(?=\W|$)")
+STAR = re.compile(r"(?<![\w*])\*(?=[^\s*][^*]*$)")  # one that no other star closes
 _MEMBERS = ("attribute", "method", "property")
 
 
@@ -21,7 +22,8 @@ def escape(app: Any, what: str, name: str, thing: Any, options: Any, lines: list
         if example or line.lstrip().startswith("|"):
             continue
         parts = CODE.split(line)
-        parts[::2] = [UNDERSCORE.sub(r"\1\\_", BAR.sub(r"\\|", part)) for part in parts[::2]]
+        parts[::2] = [STAR.sub(r"\\*", UNDERSCORE.sub(r"\1\\_", BAR.sub(r"\\|", part)))
+                      for part in parts[::2]]  # fmt: skip
         lines[number] = "".join(parts)
 
 

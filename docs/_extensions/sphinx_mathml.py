@@ -8,15 +8,21 @@ from docutils import nodes
 from latex2mathml.converter import convert
 
 
+def mathml(node: nodes.Node, display: str) -> str:
+    """Return a formula as MathML; "is distributed as" is a relation, with room around it."""
+    made: str = convert(node.astext(), display=display)
+    return made.replace("<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>")
+
+
 def inline(self: Any, node: nodes.math) -> None:
     """Write a formula that stands in a line of text."""
-    self.body.append(f'<span class="math">{convert(node.astext())}</span>')
+    self.body.append(f'<span class="math">{mathml(node, "inline")}</span>')
     raise nodes.SkipNode
 
 
 def block(self: Any, node: nodes.math_block) -> None:
     """Write a formula that stands by itself."""
-    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}</div>\n')
+    self.body.append(f'<div class="math">{mathml(node, "block")}</div>\n')
     raise nodes.SkipNode
 
 
