@@ -148,3 +148,6 @@ for kind, snapshots in data.items():
 #
 # The grid matters: sources were on it here. A source between two grid points is shared by its
 # neighbours. Use a grid several times finer than the beam, and read neighbours together.
+
+# %%
+plt.show()

@@ -137,3 +137,6 @@ ax.legend()
 # optimizer = pysindy.WrappedOptimizer(SparseBayesRegressor(fit_intercept=False))
 # model = pysindy.SINDy(optimizer=optimizer, feature_library=pysindy.PolynomialLibrary(degree=2))
 # ```
+
+# %%
+plt.show()

@@ -167,3 +167,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", cofem.ConvergenceWarning)
     currents, used = solver(y.T / sigma, leadfield, n_orient=3)
 print("places in use:", np.unique(groups[used]))
+
+# %%
+plt.show()

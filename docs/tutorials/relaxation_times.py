@@ -115,3 +115,6 @@ ax.legend()
 # bumps look the same to Z), which is the hard case for sparse methods with a constraint.
 # `benchmarks/fields_drt.py` has ten problems a row, two levels of noise, cross-validated
 # weights, and the noise unknown.
+
+# %%
+plt.show()
