@@ -140,6 +140,7 @@ for place in active:
     ax.axvline(place, color="k", linewidth=0.6, linestyle=":")
 ax.set(xlabel="place", ylabel="power, relative")
 ax.legend()
+plt.show()
 
 # %% [markdown]
 # `benchmarks/fields_meg.py` does this for ten recordings, and for a real leadfield of 204 sensors
@@ -167,6 +168,3 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore", cofem.ConvergenceWarning)
     currents, used = solver(y.T / sigma, leadfield, n_orient=3)
 print("places in use:", np.unique(groups[used]))
-
-# %%
-plt.show()

@@ -109,12 +109,10 @@ ax.semilogx(tau, mean, label="cofem, ± 2 std")
 ax.semilogx(tau, found["ridge, weight 1e-3"][0], label="ridge, weight 1e-3")
 ax.set(xlabel="τ (s)", ylabel="γ (Ω)", ylim=(-0.1, 1.3 * gamma.max()))
 ax.legend()
+plt.show()
 
 # %% [markdown]
 # The table is what this version does, whoever wins. The dictionary is very coherent (neighbouring
 # bumps look the same to Z), which is the hard case for sparse methods with a constraint.
 # `benchmarks/fields_drt.py` has ten problems a row, two levels of noise, cross-validated
 # weights, and the noise unknown.
-
-# %%
-plt.show()
