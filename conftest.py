@@ -5,7 +5,12 @@ import importlib.util
 TORCH = importlib.util.find_spec("torch") is not None
 
 # Modules that are torch's from their first line on. Other tests ask for it when they run.
-collect_ignore_glob = [] if TORCH else ["src/cofem/backend/_torch/*", "tests/solvers/eager_steps.py"]
+NEED_TORCH = [
+    "src/cofem/backend/_torch/*",
+    "tests/solvers/eager_steps.py",
+    "tests/backend/distributed_program.py",
+]
+collect_ignore_glob = [] if TORCH else NEED_TORCH
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -10,7 +10,7 @@ from docutils import nodes
 # What reStructuredText takes for markup of its own: |μ|, coef_ and (n, *shape), outside of ``code``.
 CODE = re.compile(r"(``.*?``|`[^`]*`)")
 BAR, UNDERSCORE = re.compile(r"(?<!\\)\|"), re.compile(r"(\w)_(?=\W|$)")
-STAR = re.compile(r"(?<![\w*])\*(?=[^\s*][^*]*$)")  # one that no other star closes
+STAR = re.compile(r"(?<=, )\*(?=\w+(?: \w+)*[).])")  # the rest of a shape
 _MEMBERS = ("attribute", "method", "property")
 
 
@@ -19,7 +19,7 @@ def escape(app: Any, what: str, name: str, thing: Any, options: Any, lines: list
     example = False
     for number, line in enumerate(lines):
         example = bool(line.strip()) and (example or line.lstrip().startswith(">>>"))
-        if example or line.lstrip().startswith("|"):
+        if example or line.lstrip().startswith("| "):
             continue
         parts = CODE.split(line)
         parts[::2] = [STAR.sub(r"\\*", UNDERSCORE.sub(r"\1\\_", BAR.sub(r"\\|", part)))
