@@ -59,6 +59,7 @@ html_css_files = ["site.css"]
 html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it would fetch pages, which browsers refuse from a disk
 html_domain_indices = False
 html_theme_options = {
     "logo": {"text": "cofem"},

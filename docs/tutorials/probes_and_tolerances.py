@@ -50,7 +50,7 @@ figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 ax.plot(products, errors, "o-")
 for count, x, y in zip(counts, products, errors, strict=True):
     ax.annotate(f"K = {count}", (x, y), xytext=(6, 6), textcoords="offset points")
-ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, None))
+ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, 2 * max(errors)))
 
 # %% [markdown]
 # ## What the tolerances do
