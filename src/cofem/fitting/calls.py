@@ -163,7 +163,7 @@ def fit(
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
-            may_sample=not joint,
+            may_sample=not joint and tol > 0,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":

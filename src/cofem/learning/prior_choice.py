@@ -24,8 +24,7 @@ from cofem.learning.starts import (
     with_own_noise,
 )
 from cofem.learning.stopping import Verdict
-from cofem.learning.supports.fit import sampled
-from cofem.learning.supports.sampler import can_sample
+from cofem.learning.supports.fit import reason_to_sample, sampled
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model, Tie
 
@@ -49,8 +48,9 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
-    if not believed and settings.may_sample and can_sample(model):
-        return sampled(model, ends, given, settings)
+    why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
+    if why:
+        return sampled(model, ends, given, settings, why)
     if believed or prior == "mixture":
         fits = [_reported(e, make, bool(believed)) for e in believed or ends]
         best = max(fits, key=_evidence)

@@ -37,8 +37,9 @@ from cofem.solvers.compiled import compiled
 Matrix = np.ndarray
 Generator = np.random.Generator
 
-# Proposals to join or to leave in every sweep, at least.
-LEAST_PROPOSALS = 4
+# Proposals to join or to leave in every sweep. A number that followed the size of the set would
+# favour some sizes.
+PROPOSALS = 8
 
 
 @compiled
@@ -92,7 +93,7 @@ def run_chain(
     """
     d, n = phi.shape
     kept, degrees = len(heating) - draws_from, float(n)
-    most = min(n - 1, d - 1)
+    most = min(n - 1, d)
     places, slabs = np.empty(most, np.int64), np.empty(most, np.int64)
     free = np.ones(d, np.bool_)
     gram = np.empty((most, d))
@@ -116,11 +117,12 @@ def run_chain(
             k = _join(phi, places, slabs, free, gram, k, j, a)
         q = look(gram, correlation, power_of_y, scales, places, slabs, k, s, t)
         total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
-        for _ in range(max(LEAST_PROPOSALS, k)):
+        for _ in range(PROPOSALS):
             if random.random() < 0.5:
                 # The odds of all that may join, over the ways back.
-                accepted = math.log(total) + top - math.log(k + 1)
-                if k >= most or math.log(random.random()) >= accepted:
+                if k >= most:
+                    continue
+                if math.log(random.random()) >= math.log(total) + top - math.log(k + 1):
                     continue
                 j, a = _pick(logs, top, total, random)
                 k = _join(phi, places, slabs, free, gram, k, j, a)

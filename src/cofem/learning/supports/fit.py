@@ -9,28 +9,64 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.certificate import Certificate
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import IterationState, LoopResult, Outcome
 from cofem.learning.moments.gaussian import Report
 from cofem.learning.starts import End
 from cofem.learning.stopping import Verdict
-from cofem.learning.supports.sampler import AGREE, sample_supports
+from cofem.learning.supports.sampler import (
+    AGREE,
+    LARGEST_COST,
+    can_sample,
+    columns_alike,
+    sample_supports,
+    sampling_cost,
+)
 from cofem.model.model import Model
 
 # The second chain begins with the coordinates that are more probably non-zero than not.
 LIKELY = 0.5
 
 
-def sampled(model: Model, ends: Sequence[End], given: bool, settings: Settings) -> Learned:
+def reason_to_sample(model: Model, ends: Sequence[End], believed: bool) -> str:
+    """Say why the posterior is to be sampled; nothing, if it is not, or if that takes too long.
+
+    Also a certified end may be at one of several modes where columns are nearly alike: two
+    neighbours of opposite signs look like their neighbours with smaller values.
+    """
+    if not can_sample(model):
+        return ""
+    end = _trusted_most(ends)
+    likely = _likely(end)
+    if sampling_cost(model.tasks[0].operator.shape[1], len(likely)) > LARGEST_COST:
+        return ""
+    if not believed:
+        return end.certificate.value
+    return "some columns of phi are nearly alike" if columns_alike(model, likely) else ""
+
+
+def _trusted_most(ends: Sequence[End]) -> End:
+    certified = [e for e in ends if e.certificate is Certificate.GIVEN]
+    return next((e for e in (*certified, *ends) if e.credible_noise), ends[0])
+
+
+def _likely(end: End) -> np.ndarray:
+    """Return the coordinates that an end calls more probably non-zero than not."""
+    if end.rule.shares is None:
+        return np.empty(0, np.int64)
+    return np.flatnonzero(backend.to_numpy(end.rule.shares.spike) < 1 - LIKELY)
+
+
+def sampled(
+    model: Model, ends: Sequence[End], given: bool, settings: Settings, why: str
+) -> Learned:
     """Return the posterior under the learned prior by chains, begun where the ends are."""
-    end = next((e for e in ends if e.credible_noise), ends[0])
+    end = _trusted_most(ends)
     history = {name: list(column) for name, column in end.found.history.items()}
     products = max(int(e.found.history["products"][-1]) for e in ends)
     history["products"][-1] = products
-    likely = np.empty(0, np.int64)
-    if end.rule.shares is not None:
-        spike = backend.to_numpy(end.rule.shares.spike)
-        likely = np.flatnonzero(spike < 1 - LIKELY)
+    likely = _likely(end)
     beta = model.tasks[0].noise_precision if given else 0.0
     found = sample_supports(
         model, beta, beta or end.rule.noise_precisions[0], likely, settings.seed,
@@ -43,7 +79,7 @@ def sampled(model: Model, ends: Sequence[End], given: bool, settings: Settings) 
     facts = {"sweeps": found.sweeps, "distance": found.distance}
     result = LoopResult(
         1 / (draws.variance + draws.mean**2 + _least(draws.variance)), [draws.mean], verdict,
-        facts, history, note=f"; sampled, because {end.certificate.value}",
+        facts, history, note=f"; sampled, because {why}",
     )  # fmt: skip
     report = Report(draws.variance, xp.zeros_like(draws.variance), float("nan"), float("nan"))
     return Learned("mixture", model, Outcome(result, [report]), None, draws)

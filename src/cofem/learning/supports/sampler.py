@@ -16,12 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from cofem import backend
-from cofem.learning.supports.chain import run_chain
+from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
 from cofem.model.model import Model
 
 # Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
 LARGEST_MATRIX = 2_000_000
+# Operations up to which they are: some seconds.
+LARGEST_COST = 5e9
+# Columns whose cosine is above this are nearly alike.
+ALIKE = 0.9
 # Sweeps before those that count, and that count, of every chain; then they are compared.
 WARMING, COUNTED = 100, 200
 # Chains that disagree go on, so many times, each time twice as long.
@@ -33,12 +37,13 @@ AGREE = 0.25
 RARE = 0.05
 # The evidence of the first sweep counts to this power.
 HOTTEST = 0.1
-# Slabs differ by this factor in variance, four in size; the smallest is so large beside the noise.
-SCALE_RATIO, SMALLEST_SCALE = 16.0, 3.0
+# Slabs differ by this factor in variance, two in size: a coarser grid tells equal sizes from
+# unequal ones less well. The smallest is so large beside the noise.
+SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
 # Coefficients of coherent columns may cancel: the largest slab is this much larger than the
 # largest single coefficient that explains y.
 CANCELLING = 100.0
-MOST_SLABS = 20
+MOST_SLABS = 24
 # A chain is left for the callback after so many sweeps.
 BLOCK = 25
 
@@ -81,6 +86,22 @@ def can_sample(model: Model) -> bool:
     )
 
 
+def sampling_cost(unknowns: int, nonzeros: int) -> float:
+    """Return about how many operations the chains take."""
+    looks = nonzeros + 2 * PROPOSALS
+    return 2.0 * (WARMING + COUNTED) * looks * unknowns * (nonzeros + 3) ** 2
+
+
+def columns_alike(model: Model, likely: np.ndarray) -> bool:
+    """Whether a column that is likely in the support is nearly like any other column."""
+    phi = backend.to_numpy(model.tasks[0].operator.to_dense())
+    lengths = np.linalg.norm(phi, axis=0)
+    columns = phi / np.where(lengths > 0, lengths, 1.0)
+    cosines = np.abs(columns[:, likely].T @ columns)
+    cosines[np.arange(len(likely)), likely] = 0.0
+    return bool(np.any(cosines > ALIKE))
+
+
 def sample_supports(
     model: Model,
     beta: float,
@@ -116,14 +137,15 @@ def sample_supports(
     ]
     count, distance = COUNTED, math.inf
     for again in range(LONGER + 1):
-        stopped = False
-        for chain in chains:
-            stopped = stopped or chain.go_on(count, tell)
+        stopped = any(chain.go_on(count, tell) for chain in chains)
+        chains = [chain for chain in chains if chain.counted]
+        if stopped and len(chains) < 2:
+            break
         distance = _distance(*chains)
         if stopped or distance <= AGREE or again == LONGER:
             break
         count *= 2
-    best = _those_that_count(chains)
+    best = _those_that_count(chains) if len(chains) == 2 else chains
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
     return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains))
