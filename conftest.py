@@ -14,6 +14,7 @@ collect_ignore_glob = [] if TORCH else NEED_TORCH
 
 
 def pytest_terminal_summary(terminalreporter):
+    """Say at the end what was left out, and how to have it."""
     if not TORCH:
         terminalreporter.write_line(
             "torch is not installed: its tests were skipped "

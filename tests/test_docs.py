@@ -21,7 +21,8 @@ DOCS = ROOT / "docs"
 
 def extension(name):
     """Return a module of docs/_extensions."""
-    specification = importlib.util.spec_from_file_location(name, DOCS / "_extensions" / f"{name}.py")
+    path = DOCS / "_extensions" / f"{name}.py"
+    specification = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module  # dataclasses look their module up
     specification.loader.exec_module(module)
@@ -127,7 +128,7 @@ def test_code_that_is_wrong_is_seen():
     with pytest.raises(ZeroDivisionError):
         snippets.run(snippets.Snippet("python", "1 / 0", None, None, (0, 0)), {}, "here")
     failing = snippets.Snippet("console", "$ cofem solve nothing.npy y.npy\n", None, None, (0, 0))
-    with pytest.raises(AssertionError, match="nothing.npy"):
+    with pytest.raises(AssertionError, match=r"nothing\.npy"):
         snippets.run(failing, {}, "here")
 
 
@@ -176,7 +177,8 @@ def test_words_that_readers_search_for_are_there():
 
 def test_guide_pages_are_short():
     """A page of the guide is read in a few minutes; what is longer belongs into the notes."""
-    assert {path.name: n for path in GUIDE if (n := len(path.read_text("utf-8").split())) > 1300} == {}
+    words = {path.name: len(path.read_text("utf-8").split()) for path in GUIDE}
+    assert {name: n for name, n in words.items() if n > 1300} == {}
 
 
 @pytest.mark.slow

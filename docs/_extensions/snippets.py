@@ -51,7 +51,8 @@ def snippets(text: str) -> Iterator[Snippet]:
     """Yield the blocks of Python and of commands."""
     for found in BLOCK.finditer(text):
         if found["kind"] in ("python", "console", ""):
-            span = (found.end(), found.end()) if found["expected"] is None else found.span("expected")
+            end = found.end()
+            span = (end, end) if found["expected"] is None else found.span("expected")
             yield Snippet(found["kind"], found["code"], found["expected"], found["reason"], span)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from docutils import nodes
 
-# What reStructuredText takes for markup of its own: |μ|, coef_ and (n, *shape), outside of ``code``.
+# What reStructuredText takes for markup of its own outside of ``code``: |μ|, coef_, (n, *shape).
 CODE = re.compile(r"(``.*?``|`[^`]*`)")
 BAR, UNDERSCORE = re.compile(r"(?<!\\)\|"), re.compile(r"(\w)_(?=\W|$)")
 STAR = re.compile(r"(?<=, )\*(?=\w+(?: \w+)*[).])")  # the rest of a shape

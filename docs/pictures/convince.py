@@ -62,7 +62,8 @@ def draw(z, lasso, post):
     stems(axes[1], at[kept & true], lasso[kept & true], BLUE)
     stems(axes[1], at[kept & ~true], lasso[kept & ~true], ORANGE)
     axes[1].set_title(
-        f"Lasso, λ by cross-validation: {found} found, {false} false, error {error(lasso, z):.0f} %",
+        f"Lasso, λ by cross-validation: {found} found, {false} false, "
+        f"error {error(lasso, z):.0f} %",
         loc="left",
     )
 
@@ -112,7 +113,8 @@ def table(n_problems):
     print("lasso: {:.0f} found, {:.0f} false, error {:.1f} %".format(*middle[:3]))
     print("cofem: {:.0f} found, {:.0f} false, error {:.1f} %".format(*middle[3:6]))
     total = np.sum(rows, axis=0)
-    print(f"cofem, all together: {100 * total[4] / (total[3] + total[4]):.1f} % of the support false;", end=" ")
+    false = 100 * total[4] / (total[3] + total[4])
+    print(f"cofem, all together: {false:.1f} % of the support false;", end=" ")
     print(f"intervals of the support hold the truth in {np.mean(rows, axis=0)[6]:.1f} %")
 
 

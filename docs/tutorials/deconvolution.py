@@ -1,8 +1,8 @@
 """Non-negative deconvolution."""
 # %% [markdown]
 # Spikes behind a response that decays, and they cannot be negative. The response
-# $c_t = \gamma c_{t-1} + z_t$ is `operators.Autoregressive`. For it the exact posterior takes time in
-# proportion to the number of samples (`method="banded"`, which is chosen by itself).
+# $c_t = \gamma c_{t-1} + z_t$ is `operators.Autoregressive`. For it the exact posterior takes
+# time in proportion to the number of samples (`method="banded"`, which is chosen by itself).
 
 # %%
 import matplotlib.pyplot as plt
@@ -66,9 +66,9 @@ print(result.spikes.shape, result.tau_d.round(2), len(result.events()), "events"
 # %% [markdown]
 # ## What to keep in mind
 #
-# The reported evidence is that of the normal posterior, without z ≥ 0. Coordinates are rectified one
-# by one, so `sample` draws them independently, and `variance_of` and `predict`, which would need to
-# know how they vary together, raise an error.
+# The reported evidence is that of the normal posterior, without z ≥ 0. Coordinates are rectified
+# one by one, so `sample` draws them independently, and `variance_of` and `predict`, which would
+# need to know how they vary together, raise an error.
 
 # %%
 plt.show()

@@ -42,8 +42,9 @@ print("true:", {at: round(float(R.forward(levels[0])[at]), 2) for at in (0, 30, 
 # %% [markdown]
 # `FiniteDifference` is circular: the jump from the last sample back to the first is the step at
 # 0. The small steps of this signal are lost in the noise, and some noise is taken for steps: a
-# precision α of its own for every difference is a lot of freedom for one noisy signal. If several signals step at the same
-# places, fit them jointly; α is then shared, and its smallest entries are the steps.
+# precision α of its own for every difference is a lot of freedom for one noisy signal. If several
+# signals step at the same places, fit them jointly; α is then shared, and its smallest entries are
+# the steps.
 
 # %%
 joint = cofem.fit(phi, y, **options)

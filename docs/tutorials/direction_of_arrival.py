@@ -68,8 +68,8 @@ assert set(sources) <= set(angles[peaks])
 # %% [markdown]
 # ## Why jointly?
 #
-# One snapshot alone has 16 complex numbers for 180 directions. Taken one by one, some snapshots give
-# the right directions and others do not:
+# One snapshot alone has 16 complex numbers for 180 directions. Taken one by one, some snapshots
+# give the right directions and others do not:
 
 # %%
 alone = [

@@ -33,12 +33,12 @@ print({name: values[-1] for name, values in post.history.items() if name != "sec
 plot.history(post)
 
 # %% [markdown]
-# What to look for: `change` should fall; near the end it wavers, because the variances are estimated
-# with random vectors. `cg_steps` should stay level. If they grow with every iteration, the linear
-# systems become harder: columns of Φ are probably alike.
+# What to look for: `change` should fall; near the end it wavers, because the variances are
+# estimated with random vectors. `cg_steps` should stay level. If they grow with every iteration,
+# the linear systems become harder: columns of Φ are probably alike.
 #
-# The fit stops when no coefficient moves by more than a small part of its own error bar ([when a fit
-# is done](../notes/stopping.md)).
+# The fit stops when no coefficient moves by more than a small part of its own error bar ([when a
+# fit is done](../notes/stopping.md)).
 #
 # ## A fit that did not finish
 #

@@ -71,9 +71,9 @@ for name, post in (("each its own σ", weighted), ("one σ for all", plain)):
     print(f"{name}: error {simulate.nrmse(post.mean, z):.1f} %")
 
 # %% [markdown]
-# If you know the noise of each measurement only up to a common factor, give `weights=` with $1/σ_i^2$ and the
-# factor is learned. For correlated noise, multiply Φ and y by the inverse of a Cholesky factor of
-# its covariance.
+# If you know the noise of each measurement only up to a common factor, give `weights=` with
+# $1/σ_i^2$ and the factor is learned. For correlated noise, multiply Φ and y by the inverse of a
+# Cholesky factor of its covariance.
 
 # %%
 plt.show()

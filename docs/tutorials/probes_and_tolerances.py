@@ -1,9 +1,9 @@
 """Choosing probes and tolerances."""
 # %% [markdown]
 # Covariance-free expectation maximisation (EM) replaces a matrix inverse by a few linear systems
-# with random right-hand sides, called probes. Two numbers decide what that costs: how many probes K, and how many steps
-# U of conjugate gradients. The defaults (`CoFEM()`) are good for the problems we know. This page
-# is for when you want to know why, or want something else.
+# with random right-hand sides, called probes. Two numbers decide what that costs: how many probes
+# K, and how many steps U of conjugate gradients. The defaults (`CoFEM()`) are good for the
+# problems we know. This page is for when you want to know why, or want something else.
 
 # %%
 import matplotlib.pyplot as plt
@@ -21,9 +21,9 @@ print(advice.reason)
 # ## What K does
 #
 # For coefficient j, let $h_j = α_jΣ_{jj}$ be the share of its prior variance that the data leave.
-# With probes scaled by √α, the estimate of $h_j$ has a standard deviation of at most $1/(2\sqrt{K})$,
-# for every Φ and every D. That is the whole theory behind K = 4. Ask for more accuracy and you get
-# more probes:
+# With probes scaled by √α, the estimate of $h_j$ has a standard deviation of at most
+# $1/(2\sqrt{K})$, for every Φ and every D. That is the whole theory behind K = 4. Ask for more
+# accuracy and you get more probes:
 
 # %%
 for accuracy in (0.25, 0.1, 0.05):
@@ -88,8 +88,8 @@ for report_probes in (8, 32, 128):
 
 # %% [markdown]
 # Small problems are solved exactly (`method="auto"` chooses), and then `variance_error` is zero.
-# The theorems are on [the page about theory](../notes/theory.md), the measurements behind the defaults
-# on [the page about probes](../notes/probes.md).
+# The theorems are on [the page about theory](../notes/theory.md), the measurements behind the
+# defaults on [the page about probes](../notes/probes.md).
 
 # %%
 plt.show()

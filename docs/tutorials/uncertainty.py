@@ -82,10 +82,10 @@ ax.set(xlabel="probability that was said", ylabel="share that is not zero")
 # %% [markdown]
 # ## Classical sparse Bayesian learning
 #
-# With `prior="ard"` every coefficient has a precision of its own, learned from that one coefficient.
-# The uncertainty of these precisions is not in the intervals, so they are too narrow, and much too
-# narrow at high noise. **A coefficient that was switched off has a tiny standard deviation: the model
-# chose zero; the data did not prove it.** This is why it is not the default.
+# With `prior="ard"` every coefficient has a precision of its own, learned from that one
+# coefficient. The uncertainty of these precisions is not in the intervals, so they are too narrow,
+# and much too narrow at high noise. **A coefficient that was switched off has a tiny standard
+# deviation: the model chose zero; the data did not prove it.** This is why it is not the default.
 
 # %%
 for noise_std in (0.01, 0.1, 0.3):
@@ -117,8 +117,8 @@ print(f"a new measurement of the sum: {mean[0]:.1f} ± {std[0]:.1f}, noise inclu
 #
 # - A wrong Φ. If the operator is 5 % off, the error bars do not know.
 # - Noise that is not Gaussian, or not independent.
-# - The uncertainty of the learned prior and noise. With the default prior these are few numbers, and
-#   it hardly matters.
+# - The uncertainty of the learned prior and noise. With the default prior these are few numbers,
+#   and it hardly matters.
 # - Other solutions: the iteration ends at one. With far too few measurements it can be a wrong
 #   one, with small error bars.
 #
