@@ -43,7 +43,7 @@ def test_posterior_shows_what_matters_and_says_so(problem, post):
     title = ax.get_title(loc="left")
     assert title == f"Posterior: the {shown} of 600 coordinates in the support or truly not zero"
     assert ax.get_xlabel() == "coordinate"
-    assert texts(ax) == ["truth", "estimate, 95% interval"]
+    assert texts(ax) == ["truth (where not zero)", "estimate, 95% interval"]
     low, high = ax.get_xlim()
     assert low < 0 < 599 < high  # all places, so that gaps are seen as such
 
