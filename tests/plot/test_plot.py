@@ -112,6 +112,15 @@ def test_history_has_a_log_axis_and_a_bar_for_every_iteration(post):
         plot.history(post, axes=[Figure().subplots()])
 
 
+def test_an_exact_fit_has_no_empty_panel(problem):
+    exact = cofem.fit(problem.phi, problem.y, noise_precision=1e4, method="woodbury", max_iter=30)
+    top, bottom = plot.history(exact, axes=Figure().subplots(2))
+    assert bottom.get_ylabel() == "seconds since the start"
+    (line,) = bottom.lines
+    assert line.get_ydata().tolist() == exact.history["seconds"]
+    assert len(top.lines[0].get_ydata()) > 0
+
+
 def test_given_axes_touch_neither_pyplot_nor_the_backend(problem, post, tmp_path):
     figures = []
     pyplot = sys.modules.get("matplotlib.pyplot")

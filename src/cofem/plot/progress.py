@@ -14,8 +14,8 @@ from cofem.plot.drawing import BLUE, new_axes, plain
 def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     """Draw the relative change of the mean and the CG steps of every iteration.
 
-    A method that solves exactly takes no steps of conjugate gradients; the log evidence of
-    every iteration is drawn in their place.
+    A method that solves exactly takes no steps of conjugate gradients; the time is drawn in
+    their place.
 
     Parameters
     ----------
@@ -49,14 +49,13 @@ def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     top.set_ylabel("relative change of the mean")
     top.set_title(f"{post.method}: {_ending(post)}", loc="left")
     steps = np.asarray(post.history["cg_steps"])
-    evidence = np.asarray(post.history.get("log_evidence", []), dtype=float)
-    if not steps.any() and np.isfinite(evidence).any():
-        bottom.plot(iteration, evidence, "o-", color=BLUE, markersize=4)
-        bottom.set_ylabel("log evidence")
-    else:
+    if steps.any():
         bottom.bar(iteration, steps, color=BLUE, width=0.8)
         bottom.set_ylabel("CG steps")
         bottom.yaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        bottom.plot(iteration, post.history["seconds"], "o-", color=BLUE, markersize=4)
+        bottom.set_ylabel("seconds since the start")
     bottom.set_xlabel("iteration")
     for ax in pair:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -74,7 +74,8 @@ def report(post: Any, source: str = "") -> str:
         _picture(lambda ax: plot.posterior(post, ax=ax), "estimate with error bars"),
         _picture(lambda ax: plot.support(post, ax=ax), "how sure, against the mean"),
     ]
-    if post.history["iteration"]:  # known hyperparameters are not learned in iterations
+    # Known hyperparameters are not learned in iterations: there would be nothing to see.
+    if np.isfinite(np.asarray(post.history["change"], dtype=float)).any():
         pictures.append(_pictures(lambda axes: plot.history(post, axes=axes), "iterations"))
     title = f"Posterior {source}".strip()
     warning = ""
