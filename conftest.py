@@ -1,6 +1,9 @@
-"""Without torch, what needs it is not collected, and one line says so."""
+"""Without torch, tests that need it are skipped, and one line says so."""
 
+import doctest
 import importlib.util
+
+import pytest
 
 TORCH = importlib.util.find_spec("torch") is not None
 
@@ -11,6 +14,18 @@ NEED_TORCH = [
     "tests/backend/distributed_program.py",
 ]
 collect_ignore_glob = [] if TORCH else NEED_TORCH
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Skip a test that finds out on its way that torch is missing."""
+    try:
+        return (yield)
+    except (ModuleNotFoundError, doctest.UnexpectedException) as error:
+        cause = error.exc_info[1] if isinstance(error, doctest.UnexpectedException) else error
+        if not TORCH and isinstance(cause, ModuleNotFoundError) and cause.name == "torch":
+            pytest.skip("torch is not installed")
+        raise
 
 
 def pytest_terminal_summary(terminalreporter):
