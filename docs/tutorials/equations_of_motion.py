@@ -169,3 +169,6 @@ ax.legend()
 # model.print()
 # optimizer.coef_low_, optimizer.coef_high_, optimizer.coef_probability_
 # ```
+
+# %%
+plt.show()

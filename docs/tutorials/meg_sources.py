@@ -140,6 +140,7 @@ for place in active:
     ax.axvline(place, color="k", linewidth=0.6, linestyle=":")
 ax.set(xlabel="place", ylabel="power, relative")
 ax.legend()
+plt.show()
 
 # %% [markdown]
 # `benchmarks/fields_meg.py` does this for ten recordings, also with more sources and more noise,

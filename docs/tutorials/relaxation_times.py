@@ -128,6 +128,7 @@ ax.semilogx(tau, mean, label="cofem, ± 2 std")
 ax.semilogx(tau, found["ridge, weight 1e-3"][0], label="ridge, weight 1e-3")
 ax.set(xlabel="τ (s)", ylabel="γ (Ω)", ylim=(-0.1, 1.3 * gamma.max()))
 ax.legend()
+plt.show()
 
 # %% [markdown]
 # `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated weights,

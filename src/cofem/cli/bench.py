@@ -165,7 +165,7 @@ def _advice(measured: list[Measured]) -> list[str]:
         )
     on_gpu = [m for m in measured if "cuda" in m.name]
     if not any(m.name.startswith("torch") for m in measured):
-        lines.append("for an NVIDIA GPU install torch: pip install 'cofem[torch]'")
+        lines.append("for an NVIDIA GPU install torch: pip install torch")
     elif not on_gpu:
         lines.append(
             "torch sees no GPU: with an NVIDIA card, install torch built for its CUDA version"

@@ -6,7 +6,7 @@ coordinates were known. Where columns are coherent it is far below the true one.
 there EM replaces one column by another in many small steps, and must not be stopped in between.
 With noisy data EM never ends by itself: it begins to fit the noise, and its error grows again. The
 share below which a movement no longer counts was chosen where the error along the iterations is
-smallest (``docs/stopping.md``).
+smallest (``docs/notes/stopping.md``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cofem.backend import Array
 from cofem.solvers import kernels
 
 # tol = 1e-4 stops when no coordinate moves by more than 0.075 of its error bar (measured in
-# ``docs/stopping.md``).
+# ``docs/notes/stopping.md``).
 SHARE_PER_TOL = 750.0
 # Random probes keep moving a few of many coordinates: one in this many is ignored.
 SHAKEN = 1000

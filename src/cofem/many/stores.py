@@ -267,7 +267,7 @@ def _zarr() -> Any:
         import zarr
     except ImportError:
         raise ImportError(
-            'store: a path that ends in .zarr needs zarr: pip install "cofem[zarr]", '
+            'store: a path that ends in .zarr needs zarr: pip install zarr, '
             "or give a folder"
         ) from None
     return zarr

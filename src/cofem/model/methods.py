@@ -36,7 +36,7 @@ class CoFEM:
     ----------
     n_probes : int
         K, random probes per iteration, the same at every size: shrinkage (below)
-        makes more of them unnecessary (``docs/probes.md`` has the measurements).
+        makes more of them unnecessary (``docs/notes/probes.md`` has the measurements).
     probe_rtol, mean_rtol : float
         Relative tolerances of the probes' systems and of the mean's. The mean
         needs a tight one (1e-4 already fails near the phase transition).

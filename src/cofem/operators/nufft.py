@@ -143,5 +143,5 @@ def _finufft() -> Any:
     try:
         import finufft
     except ImportError:
-        raise ImportError("trajectories need finufft: pip install 'cofem[nufft]'") from None
+        raise ImportError("trajectories need finufft: pip install finufft") from None
     return finufft

@@ -172,7 +172,7 @@ def _filters(name: str) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
     try:
         import pywt
     except ImportError:
-        raise ImportError('Wavelet needs PyWavelets: pip install "cofem[wavelets]"') from None
+        raise ImportError("Wavelet needs PyWavelets: pip install PyWavelets") from None
     if not isinstance(name, str) or name not in pywt.wavelist(kind="discrete"):
         raise ValueError(
             f"name: PyWavelets has no discrete wavelet {name!r} "

@@ -133,7 +133,7 @@ def on_device(x: Any, device: str) -> Any:
         import array_api_compat.torch as xp
     except ImportError:
         raise ValueError(
-            f"device {device!r} needs PyTorch, which is not installed: pip install cofem[torch]"
+            f"device {device!r} needs PyTorch, which is not installed: pip install torch"
         ) from None
     try:
         return xp.asarray(x, device=device)

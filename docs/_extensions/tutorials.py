@@ -1,26 +1,26 @@
-"""Make the tutorial pages: run every tutorial and show what it prints and draws.
+"""Run a tutorial, and make a page and a notebook of it.
 
 A tutorial is a plain Python file. Its docstring is the title; cells that begin with
 ``# %% [markdown]`` are text, the others code (the format that notebook editors open).
-MkDocs calls the functions ``on_…`` when the site is built; the tests call ``run``.
+``sphinx_tutorials`` calls this when the site is built, the tests call ``run``.
 """
 
 from __future__ import annotations
 
 import ast
+import base64
 import contextlib
 import io
-import re
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parents[1] / "benchmarks" / "results"
+FOLDER = Path(__file__).parents[1] / "tutorials"
 TEXT, CODE = "# %% [markdown]", "# %%"
-# A role of a docstring as Markdown shows it: :func:`fit`.
-ROLE = re.compile(r":(?:attr|class|data|func|meth|mod):<code>~?([\w.]+)</code>")
+# Ends a tutorial that draws: run as a script it shows its figures. A page has them already.
+SHOW = "plt.show()"
 
 
 @dataclass
@@ -35,8 +35,8 @@ class Cell:
 
 
 def tutorials() -> list[Path]:
-    """Return the tutorials, without this file."""
-    return sorted(path for path in HERE.glob("*.py") if not path.name.startswith("_"))
+    """Return the tutorials."""
+    return sorted(FOLDER.glob("*.py"))
 
 
 def title(text: str) -> str:
@@ -69,6 +69,8 @@ def run(path: Path) -> Iterator[Cell]:
     mpl.use("agg")
     from matplotlib import pyplot as plt
 
+    plt.show = lambda **_: None  # there is no screen, and the figures are kept below
+
     names: dict[str, Any] = {"__name__": "__main__"}
     for cell in cells(path.read_text(encoding="utf-8")):
         if cell.kind == "code":
@@ -85,55 +87,59 @@ def run(path: Path) -> Iterator[Cell]:
         yield cell
 
 
-def page(path: Path) -> tuple[str, dict[str, bytes]]:
-    """Return a tutorial as Markdown, and its pictures by name."""
+def page(path: Path, done: list[Cell]) -> tuple[str, dict[str, bytes]]:
+    """Return a tutorial that was run as Markdown, and its pictures by name."""
     heading = title(path.read_text(encoding="utf-8"))
     parts, pictures = [f"# {heading}"], {}
-    for cell in run(path):
+    for cell in done:
+        shown = _shown(cell)
         if cell.kind == "text":
             parts.append(cell.source.strip())
-            continue
-        shown = cell.source.replace("  # fmt: skip", "").strip()
-        parts.append(f"```python\n{shown}\n```")
+        elif shown != SHOW:
+            parts.append(f"```python\n{shown}\n```")
         if cell.printed.strip():
             parts.append(f"```text\n{cell.printed.rstrip()}\n```")
         for figure in cell.figures:
             name = f"{path.stem}_{len(pictures) + 1}.png"
             pictures[name] = figure
             parts.append(f"![{heading}, figure {len(pictures)}](images/{name})")
-    parts.append(f"*[This page as a Python file]({path.name}). It runs as a test.*")
+    parts.append(
+        f"*This page as {{download}}`a notebook <notebooks/{path.stem}.ipynb>` or "
+        f"{{download}}`a Python file <{path.name}>`. It runs as a test.*"
+    )
     return "\n\n".join(parts) + "\n", pictures
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the pages to those that MkDocs has found."""
-    from mkdocs.structure.files import File
-
-    for path in tutorials():
-        text, pictures = page(path)
-        files.append(File.generated(config, f"tutorials/{path.stem}.md", content=text))
-        for name, data in pictures.items():
-            files.append(File.generated(config, f"tutorials/images/{name}", content=data))
-    for path in sorted(RESULTS.glob("*.md")):
-        text = path.read_text(encoding="utf-8")
-        files.append(File.generated(config, f"results/{path.name}", content=text))
-    return files
-
-
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Point links to the results of the benchmarks, which lie outside, to their pages."""
-    return markdown.replace("](../benchmarks/results/", "](results/")
+def notebook(path: Path, done: list[Cell]) -> str:
+    """Return a tutorial that was run as a Jupyter notebook, with its output."""
+    heading = title(path.read_text(encoding="utf-8"))
+    made = [_cell("markdown", f"# {heading}", 0)]
+    for cell in done:
+        if cell.kind == "text":
+            made.append(_cell("markdown", cell.source.strip(), len(made)))
+        elif _shown(cell) != SHOW:
+            made.append(_cell("code", _shown(cell), len(made), _outputs(cell)))
+    python = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    whole = {"cells": made, "metadata": {"kernelspec": python}, "nbformat": 4, "nbformat_minor": 5}
+    return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
 
 
-def on_page_content(html: str, **_: Any) -> str:
-    """Make the roles in docstrings links: to this page if it has the name, else to another."""
+def _shown(cell: Cell) -> str:
+    return cell.source.replace("  # fmt: skip", "").strip()
 
-    def link(found: re.Match[str]) -> str:
-        name = found[1]
-        shown = f"<code>{name.rsplit('.', 1)[-1] if '~' in found[0] else name}</code>"
-        here = re.search(rf'id="((?:[\w.]+\.)?{re.escape(name)})"', html)
-        if here:
-            return f'<a href="#{here[1]}">{shown}</a>'
-        return f'<autoref optional identifier="{name}">{shown}</autoref>'
 
-    return ROLE.sub(link, html)
+def _cell(kind: str, source: str, number: int, outputs: list[Any] | None = None) -> dict[str, Any]:
+    made = {"cell_type": kind, "id": f"cell-{number}", "metadata": {}, "source": source}
+    if kind == "code":
+        made |= {"execution_count": None, "outputs": outputs or []}
+    return made
+
+
+def _outputs(cell: Cell) -> list[Any]:
+    found: list[Any] = []
+    if cell.printed:
+        found.append({"output_type": "stream", "name": "stdout", "text": cell.printed})
+    for figure in cell.figures:
+        data = {"image/png": base64.b64encode(figure).decode("ascii")}
+        found.append({"output_type": "display_data", "data": data, "metadata": {}})
+    return found
