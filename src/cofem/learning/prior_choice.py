@@ -230,7 +230,7 @@ def careful(method: Method) -> Method:
     Columns on which expectation propagation fails are those for which one number for all
     coordinates is no guide, and few probes mistake which of several alike columns are in use:
     with 16 of them, solved to 1e-3 and not shrunk, the answers are those of exact EM
-    (``docs/probes.md``). Whoever chose other options than the defaults keeps them.
+    (``docs/notes/probes.md``). Whoever chose other options than the defaults keeps them.
     """
     return CoFEM(**COHERENT) if method == CoFEM() else method
 

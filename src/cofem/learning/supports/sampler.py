@@ -23,9 +23,9 @@ from cofem.model.model import Model
 # Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
 LARGEST_MATRIX = 2_000_000
 # Operations up to which they are: some seconds.
-LARGEST_COST = 5e9
+LARGEST_COST = 3e9
 # While the evidence counts little a chain holds more coordinates: so many times that are borne.
-HOT_COST = 10.0
+HOT_COST = 3.0
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
 # Sweeps before those that count, and that count, of every chain; then they are compared.
@@ -50,6 +50,8 @@ CANCELLING = 100.0
 MOST_SLABS = 24
 # A chain is left for the callback after so many sweeps.
 BLOCK = 25
+# Before it is known how many non-zeros there are, its cost is looked at more often.
+WARMING_BLOCK = 5
 
 
 @dataclass(frozen=True)
@@ -195,8 +197,8 @@ class _Chain:
     def warm(self, powers: np.ndarray) -> bool:
         """Make sweeps that do not count; return whether the others are worth their time."""
         cost = 0.0
-        for first in range(0, len(powers), BLOCK):
-            self._run(powers[first : first + BLOCK], counts=False)
+        for first in range(0, len(powers), WARMING_BLOCK):
+            self._run(powers[first : first + WARMING_BLOCK], counts=False)
             cost = sampling_cost(self._sums.shape[1], self.size)
             if cost > HOT_COST * LARGEST_COST:
                 return False
