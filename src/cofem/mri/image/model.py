@@ -81,7 +81,9 @@ class ImageModel:
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
-        self.edges = Edges(encoding.shape, projected.shape[0])
+        smooth = np.zeros(len(encoding.samples), bool) if smooth is None else smooth
+        # Without a phase the imaginary parts are small, and no edge is in both.
+        self.edges = Edges(encoding.shape, projected.shape[0], 2 if smooth.all() else 1)
         self._learner = EdgeLearner(
             self.edges, options.coupling, options.shrinkage, options.ties, encoding.n_parts
         )
@@ -93,7 +95,7 @@ class ImageModel:
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self._field: PhaseField | None = None
-        self._smooth = np.zeros(len(samples), bool) if smooth is None else smooth
+        self._smooth = smooth
         if self._smooth.any():
             waves = Cosines(encoding.shape, centered)
             self._field = PhaseField(waves, self._smooth, self._image)
@@ -119,7 +121,7 @@ class ImageModel:
                 state = self._restarted(state, noise_std)
             noise, phase = state.noise_std, None
             if field is not None and iteration >= free:
-                phase = field.block(state.mean)
+                phase = field.block(state.mean, self._known(state))
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
@@ -180,6 +182,16 @@ class ImageModel:
         again = self._first_state(noise_std)
         again.history = state.history
         return again
+
+    def _known(self, state: Learned) -> Array:
+        """Return the precision that the data give a pixel of a smooth image, (L,)."""
+        xp = backend.namespace(state.mean)
+        half = state.mean.shape[0] // 2
+        u = xp.concat([state.mean[:half, :], 0 * state.mean[half:, :]])
+        seen = self.encoding.gram(u[None, ...], xp.ones_like(u[:, :1]))[0, ...]
+        power = self.encoding.by_contrast(xp.sum(u**2, axis=1))
+        share = self.encoding.by_contrast(xp.sum(u * seen, axis=1))
+        return 2 / state.noise_std**2 * share / xp.where(power > 0, power, 1 + 0 * power)
 
     def _turn(self, turn: Array, state: Learned) -> None:
         """Divide the images by ``turn`` (L, P), and have the encoding multiply by it.
