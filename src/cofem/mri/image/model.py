@@ -17,6 +17,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
+from cofem.learning.loop import relative_change
+from cofem.learning.stopping import Verdict
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.options import HISTORY, ImageOptions, Progress
@@ -29,7 +31,7 @@ from cofem.mri.image.phase import (
 )
 from cofem.mri.image.phase_field import Cosines, PhaseBlock, PhaseField
 from cofem.mri.image.precision import ImagePrecision
-from cofem.mri.image.settling import Window, is_steady, relative_change
+from cofem.mri.image.settling import Window, is_steady
 from cofem.mri.scanner.encoding import Encoding
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
@@ -44,7 +46,7 @@ class Learned:
     prior: EdgePrior
     noise_std: Array
     history: dict[str, list[Any]]
-    converged: bool = False
+    verdict: Verdict = Verdict.MEAN_NOT_SETTLED
     phase: PhaseBlock | None = None  # what the last mean was found with
 
 
@@ -125,7 +127,7 @@ class ImageModel:
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
-            change = relative_change(images[0, ...], state.mean)
+            change = relative_change([images[0, ...]], [state.mean])
             state.mean = images[0, ...]
             next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
             if noise_std is None and most_noise is not None:
@@ -135,8 +137,9 @@ class ImageModel:
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
             steady = iteration >= free and is_steady(noise, next_noise)
-            state.converged = window.settled(state.mean, change, options.tol) and steady
-            if state.converged or iteration + 1 == options.max_iter:
+            verdict = window.settled(state.mean, change, options.tol)
+            if (verdict is not None and steady) or iteration + 1 == options.max_iter:
+                state.verdict = verdict if verdict and steady else Verdict.MEAN_NOT_SETTLED
                 break
             draws = matrix.images(rows)[1:, ...]
             if field is not None and phase is not None:

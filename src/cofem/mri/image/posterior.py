@@ -126,16 +126,16 @@ def _report(
         precision=data.handed_back(data.restored(1 / edges)),
         noise_std=fit.noise_std,
         history=history,
-        converged=learned.converged and bool(np.isfinite(image).all()),
+        converged=learned.verdict.converged and bool(np.isfinite(image).all()),
         model="image",
         _sampler=sampler,
-        message=_message(learned, len(history["iteration"]), image),
+        message=_message(learned, fit.model.options, image),
     )
 
 
-def _message(learned: Learned, iterations: int, image: np.ndarray) -> str:
+def _message(learned: Learned, options: ImageOptions, image: np.ndarray) -> str:
     if not np.isfinite(image).all():
         return "the images are not finite: check noise_std and the scale of the sensitivities"
-    if learned.converged:
-        return f"the images settled after {iterations} iterations"
-    return f"EM had not settled after {iterations} iterations; raise max_iter"
+    facts = {"change": learned.history["change"][-1], "tol": options.tol}
+    sentence = learned.verdict.value.format(max_iter=options.max_iter, **facts)
+    return f"{sentence} ({len(learned.history['iteration'])} iterations)"
