@@ -1,4 +1,4 @@
-"""Groups of images, mixed phases, larger pixels, dark pixels: each against a plain oracle."""
+"""Mixed phases, larger pixels, dark pixels, few coils: each against a plain oracle."""
 
 import numpy as np
 import pytest
@@ -10,28 +10,9 @@ from cofem.mri.image.intervals import dark_pixels, shared_out
 from cofem.mri.image.phase_field import Cosines, PhaseField
 from cofem.mri.image.precision import ImagePrecision
 from cofem.mri.scanner.checks import checked_data
+from cofem.mri.scanner.coils import coils_enough, compress_coils
 from cofem.mri.scanner.encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
-
-
-@pytest.mark.parametrize("kind", ["numpy", "torch"])
-def test_groups_are_priors_of_their_own(kind):
-    rng = np.random.default_rng(3)
-    x, floor = rng.standard_normal((4, 42)), np.full(4, 0.1)
-    if kind == "torch":
-        torch = pytest.importorskip("torch")
-        x, floor = torch.asarray(x), torch.asarray(floor)
-    whole = Edges((6, 7), 4, n_groups=2)
-    prior = EdgeLearner(whole, 0.8, 0.1, n_parts=2).learn(x, x[None][:0], floor)
-    out = np.asarray(whole.add_prior(x[None], whole.packed(prior.tensor), 0 * x[None]))[0]
-    for first in (0, 2):  # the two groups, each alone
-        part = Edges((6, 7), 2)
-        own = EdgeLearner(part, 0.8, 0.1).learn(
-            x[first : first + 2], x[None][:0, :2], floor[first : first + 2]
-        )
-        mine = x[None, first : first + 2]
-        alone = part.add_prior(mine + 0, part.packed(own.tensor), 0 * mine)
-        np.testing.assert_allclose(out[first : first + 2], np.asarray(alone)[0], atol=1e-9)
 
 
 def test_mixed_unknowns_are_the_same_system():
@@ -107,3 +88,18 @@ def test_the_background_has_the_variance_of_how_it_moved():
     both = shared_out(np.full(image.shape, 4.0), moved, dark, data)
     np.testing.assert_allclose(both[:, ~dark].mean(axis=1), 4.0, rtol=0.01)
     np.testing.assert_allclose(both[:, dark].mean(axis=1), 0.04, rtol=0.15)
+
+
+def test_coils_of_noise_alone_are_left_out_and_weak_ones_kept():
+    rng = np.random.default_rng(2)
+    signal = np.zeros((1, 12, 40000), complex)
+    signal[0, :4] = 10 * rng.standard_normal((4, 40000))
+    signal[0, 4] = 0.5 * rng.standard_normal(40000)  # a quarter of the noise's power: kept
+    noise = rng.standard_normal((1, 12, 40000)) + 1j * rng.standard_normal((1, 12, 40000))
+    turned = np.linalg.qr(rng.standard_normal((12, 12)))[0]
+    mixed_up = np.einsum("cd,ldn->lcn", turned, signal + noise / 2**0.5)
+    assert coils_enough(mixed_up) == 5
+    assert coils_enough(mixed_up[:, :8]) == 8  # so few are all kept
+    few, _ = compress_coils(mixed_up, 5)
+    lost = np.sum(np.abs(mixed_up) ** 2) - np.sum(np.abs(few) ** 2)
+    assert lost == pytest.approx(7 * 40000, rel=0.05)  # the noise of seven, no signal

@@ -81,8 +81,8 @@ class EdgeLearner:
         self.neighbours = 1 / float(weight[0])
         """How many equally weighted pixels the neighbourhood is worth."""
         n = edges.n_components
-        self._rows, self._columns = edges.pairs
-        position = np.full((n, n), -1)  # the last row of what is unpacked, which is zero
+        self._rows, self._columns = np.triu_indices(n)
+        position = np.zeros((n, n), dtype=np.int64)
         position[self._rows, self._columns] = np.arange(len(self._rows))
         self._position = np.maximum(position, position.T).ravel()
 
@@ -117,9 +117,7 @@ class EdgeLearner:
     def _unpacked(self, packed: Array) -> Array:
         xp = backend.namespace(packed)
         n = self._edges.n_components
-        if (self._position < 0).any():
-            packed = xp.concat([packed, 0 * packed[:1, :]])
-        order = backend.from_numpy(self._position % packed.shape[0], packed)
+        order = backend.from_numpy(self._position, packed)
         return xp.reshape(xp.take(xp.matrix_transpose(packed), order, axis=1), (-1, n, n))
 
     def _tied(self, covariance: Array) -> Array:
@@ -152,27 +150,16 @@ class EdgeLearner:
         added = self._shrinkage * target + xp.concat([floor] * axes)[None, :]
         spread = xp.mean((1 - self._shrinkage) * variances + added, axis=1)
         if backend.is_numpy(covariance):
-            return EdgePrior(*self._inverted(covariance, added), spread)
+            tensor, factor = np.empty_like(covariance), np.empty_like(covariance)
+            weight = covariance.dtype.type(1 - self._shrinkage)
+            _invert(covariance, added.astype(covariance.dtype), weight, tensor, factor)
+            return EdgePrior(tensor, factor, spread)
         eye = _constant(np.eye(self._edges.n_components), covariance)
         diagonal = added[:, :, None] * eye
         lower = xp.linalg.cholesky((1 - self._shrinkage) * covariance + diagonal)
         inverse = xp.linalg.inv(lower)
         factor = xp.matrix_transpose(inverse)
         return EdgePrior(xp.matmul(factor, inverse), factor, spread)
-
-
-    def _inverted(self, covariance: np.ndarray, added: np.ndarray) -> tuple[Array, Array]:
-        """Return T and F, a group of components at a time."""
-        tensor, factor = np.zeros_like(covariance), np.zeros_like(covariance)
-        weight = covariance.dtype.type(1 - self._shrinkage)
-        added = added.astype(covariance.dtype)
-        for group in self._edges.groups:
-            block: Any = (slice(None), *np.ix_(group, group))
-            own = np.ascontiguousarray(covariance[block])
-            t, f = np.empty_like(own), np.empty_like(own)
-            _invert(own, np.ascontiguousarray(added[:, group]), weight, t, f)
-            tensor[block], factor[block] = t, f
-        return tensor, factor
 
 
 def _constant(matrix: np.ndarray, like: Array) -> Array:

@@ -29,10 +29,6 @@ class Edges:
         The image axes, two or three.
     n_images : int
         I.
-    n_groups : int
-        T has entries only between images of the same group; groups are I / n_groups images
-        that follow each other. (Real and imaginary parts without a phase have nothing to say to
-        each other, and half of T need not be multiplied with.)
 
     Examples
     --------
@@ -43,16 +39,10 @@ class Edges:
            [ 0.,  2.]])
     """
 
-    def __init__(self, shape: tuple[int, ...], n_images: int, n_groups: int = 1) -> None:
+    def __init__(self, shape: tuple[int, ...], n_images: int) -> None:
         self.shape, self.n_images = tuple(shape), n_images
         self.n_axes, self.size = len(shape), math.prod(shape)
         self.n_components = self.n_axes * n_images
-        group = np.tile(np.arange(n_images) // (n_images // n_groups), self.n_axes)
-        self.groups = [np.flatnonzero(group == index) for index in range(n_groups)]
-        """Which components belong together."""
-        rows, columns = np.nonzero(np.triu(group[:, None] == group[None, :]))
-        self.pairs: tuple[np.ndarray, np.ndarray] = (rows, columns)
-        """Rows and columns of the upper triangle of T, as :meth:`packed` orders them."""
         index = np.arange(self.size, dtype=np.int64).reshape(shape)
         self._previous = np.stack(
             [np.roll(index, 1, axis).ravel() for axis in range(self.n_axes)]
@@ -86,14 +76,13 @@ class Edges:
         """Return T as :meth:`add_prior` wants it: NumPy's upper triangle as rows."""
         if not backend.is_numpy(tensor):
             return tensor
-        rows, columns = self.pairs
+        rows, columns = np.triu_indices(self.n_components)
         return np.ascontiguousarray(tensor[:, rows, columns].T)
 
     def add_prior(self, x: Array, packed: Array, out: Array) -> Array:
         """Return out + Rᵀ T R x for a :meth:`packed` T; NumPy's ``out`` changes in place."""
         if backend.is_numpy(x):
-            rows, columns = self.pairs
-            _add_prior(x, packed, rows, columns, self._lines, self.shape[-1], out)
+            _add_prior(x, packed, self._lines, self.shape[-1], out)
             return out
         xp = backend.namespace(x)
         inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (P, n, S)
@@ -151,9 +140,7 @@ def _adjoint(g: Any, previous: Any, out: Any) -> None:
 
 
 @compiled(**_OPTIONS)
-def _add_prior(
-    x: Any, packed: Any, rows: Any, columns: Any, lines: Any, width: int, out: Any
-) -> None:
+def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
     """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory."""
     n_images, n_axes = x.shape[1], lines.shape[0] + 1
     n = n_axes * n_images
@@ -172,16 +159,17 @@ def _add_prior(
                 for j in range(1, width):
                     g[last + c, j] = x[s, c, here + j] - x[s, c, here + j - 1]
             v[:] = 0
-            for k in range(len(rows)):
-                a, b = rows[k], columns[k]
-                if a == b:
-                    for j in range(width):
-                        v[a, j] += packed[k, here + j] * g[a, j]
-                else:
+            k = 0
+            for a in range(n):
+                for j in range(width):
+                    v[a, j] += packed[k, here + j] * g[a, j]
+                k += 1
+                for b in range(a + 1, n):
                     for j in range(width):
                         value = packed[k, here + j]
                         v[a, j] += value * g[b, j]
                         v[b, j] += value * g[a, j]
+                    k += 1
             for c in range(n_images):
                 for d in range(n_axes - 1):
                     before, row = lines[d, line] * width, d * n_images + c

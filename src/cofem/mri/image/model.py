@@ -83,9 +83,7 @@ class ImageModel:
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
-        smooth = np.zeros(len(encoding.samples), bool) if smooth is None else smooth
-        # Without a phase the imaginary parts are small, and no edge is in both.
-        self.edges = Edges(encoding.shape, projected.shape[0], 2 if smooth.all() else 1)
+        self.edges = Edges(encoding.shape, projected.shape[0])
         self._learner = EdgeLearner(
             self.edges, options.coupling, options.shrinkage, options.ties, encoding.n_parts
         )
@@ -97,7 +95,7 @@ class ImageModel:
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self._field: PhaseField | None = None
-        self._smooth = smooth
+        self._smooth = np.zeros(len(samples), bool) if smooth is None else smooth
         if self._smooth.any():
             waves = Cosines(encoding.shape, centered)
             self._field = PhaseField(waves, self._smooth, self._image)
