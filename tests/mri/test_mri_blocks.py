@@ -100,6 +100,6 @@ def test_coils_of_noise_alone_are_left_out_and_weak_ones_kept():
     mixed_up = np.einsum("cd,ldn->lcn", turned, signal + noise / 2**0.5)
     assert coils_enough(mixed_up) == 5
     assert coils_enough(mixed_up[:, :8]) == 8  # so few are all kept
-    few, _ = compress_coils(mixed_up, 5)
+    few, _ = compress_coils(mixed_up[:, :, None], 5)
     lost = np.sum(np.abs(mixed_up) ** 2) - np.sum(np.abs(few) ** 2)
     assert lost == pytest.approx(7 * 40000, rel=0.05)  # the noise of seven, no signal

@@ -12,8 +12,8 @@ from cofem.operators import Smoothing
 
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
 MOVE_WIDTH = 2.0  # and the squared differences of fits, of which there are fewer
-DARK, DARK_WIDTH = 0.05, 2.0  # beside the images' level, after averaging: no object is there
-LEAST_SHARE = 1e-3  # of the mean variance, so that no pixel is thought to be known exactly
+DARK, DARK_WIDTH = 0.05, 1.0  # beside the images' level, after averaging: no object is there
+LEAST_SHARE = 1e-4  # of the mean variance, so that no pixel is thought to be known exactly
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,10 @@ def shared_out(
             continue
         variance[bright] *= wanted / found
         if dark.any():
-            ratio = moved[index, dark].mean() / moved[index, bright].mean()
+            ratio = min(moved[index, dark].mean() / moved[index, bright].mean(), 1.0)
             outside = variance[dark].mean()
-            variance[dark] *= wanted * min(ratio, 1.0) / outside if outside > 0 else 0.0
+            shape = variance[dark] / outside if outside > 0 else 1.0
+            # Few fits say where in the dark: half of it is spread evenly.
+            variance[dark] = wanted * ratio * (shape + 1) / 2
         variance += LEAST_SHARE * wanted
     return both
