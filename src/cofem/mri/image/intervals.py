@@ -102,25 +102,24 @@ def shared_out(
 ) -> np.ndarray:
     """Return the variance ``own`` (L, P), moved to where the image moved, (L, P).
 
-    Inside the object its mean stays what held-out samples made it. Where nothing is seen the
-    posterior does not know that it is outside: there its mean, beside the object's, is that
-    of how far the pixels moved.
+    Its total stays what held-out samples made it. Where nothing is seen the posterior does not
+    know that it is outside: there its mean, beside the object's, is that of how far the
+    pixels moved.
     """
     both: np.ndarray = np.sqrt(own * _averaged(moved, data, MOVE_WIDTH))
     bright = ~dark
     if not bright.any():
         bright, dark = dark, bright
     for index, variance in enumerate(both):
-        wanted, found = own[index, bright].mean(), variance[bright].mean()
-        if not found > 0:
+        if not variance[bright].mean() > 0:
             both[index] = own[index]
             continue
-        variance[bright] *= wanted / found
         if dark.any():
             ratio = min(moved[index, dark].mean() / moved[index, bright].mean(), 1.0)
             outside = variance[dark].mean()
             shape = variance[dark] / outside if outside > 0 else 1.0
             # Few fits say where in the dark: half of it is spread evenly.
-            variance[dark] = wanted * ratio * (shape + 1) / 2
-        variance += LEAST_SHARE * wanted
+            variance[dark] = variance[bright].mean() * ratio * (shape + 1) / 2
+        variance *= own[index].mean() / variance.mean()
+        variance += LEAST_SHARE * own[index].mean()
     return both
