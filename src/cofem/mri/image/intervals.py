@@ -122,6 +122,6 @@ def shared_out(
             shape = variance[dark] / outside if outside > 0 else 1.0
             # Few fits say where in the dark: half of it is spread evenly.
             variance[dark] = variance[bright].mean() * ratio * (shape + 1) / 2
+        variance += np.where(bright, LEAST_SHARE, LEAST_OUTSIDE) * variance.mean()
         variance *= own[index].mean() / variance.mean()
-        variance += np.where(bright, LEAST_SHARE, LEAST_OUTSIDE) * own[index].mean()
     return both
