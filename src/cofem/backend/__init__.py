@@ -22,14 +22,8 @@ from cofem.backend.arrays import (
     require_same_home,
     to_numpy,
 )
-from cofem.backend.batches import (
-    engine_for,
-    forget_engines,
-    give_back_engine,
-    has_engine,
-    repeated,
-)
 from cofem.backend.constants import Cache, Constant
+from cofem.backend.launches import forget_engines, has_engine, in_one_launch
 from cofem.backend.machine import (
     Device,
     devices,
@@ -66,7 +60,6 @@ __all__ = [
     "dctn",
     "device_of",
     "devices",
-    "engine_for",
     "erfcx",
     "even_odd",
     "few_blas_threads",
@@ -75,11 +68,11 @@ __all__ = [
     "field_sums",
     "forget_engines",
     "from_numpy",
-    "give_back_engine",
     "group_means",
     "has_engine",
     "idct",
     "idctn",
+    "in_one_launch",
     "inverse_cholesky",
     "is_array",
     "is_complex",
@@ -91,7 +84,6 @@ __all__ = [
     "probe_sums",
     "real",
     "real_dtype",
-    "repeated",
     "require_same_home",
     "rows_at_once",
     "sample_variance",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cofem.backend.batches import forget_engines
+from cofem.backend.launches import forget_engines
 
 
 class DeviceMemory:

@@ -19,7 +19,7 @@ from cofem.backend.arrays import (
     real,
     to_numpy,
 )
-from cofem.backend.batches import has_engine
+from cofem.backend.launches import has_engine
 
 
 def group_means(x: Array, labels: np.ndarray, sizes: np.ndarray) -> Array:

@@ -10,7 +10,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.solvers import kernels
-from cofem.solvers.cg_result import CGResult, Coefficients
+from cofem.solvers.verdicts import CGResult, Coefficients
 
 
 class ProbeSums:

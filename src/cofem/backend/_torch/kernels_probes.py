@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cofem.backend._torch.kernels import jit, tl
+from cofem.backend._torch.triton_or_nothing import jit, tl
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 

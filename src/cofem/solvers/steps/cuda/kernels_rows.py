@@ -25,18 +25,7 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    import triton
-    import triton.language
-
-    jit: Any = triton.jit
-    tl: Any = triton.language
-except ImportError:  # then these are never called, see has_engine
-    tl = None
-
-    def jit(function: Any) -> Any:
-        return function
-
+from cofem.backend._torch.triton_or_nothing import jit, tl
 
 # Triton compiles what these functions say; Python's types mean nothing to it.
 # ruff: noqa: SIM102
