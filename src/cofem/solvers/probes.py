@@ -21,10 +21,10 @@ from cofem.backend import Array
 from cofem.backend.distributed import Alone, Group
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
-from cofem.solvers.verdicts import Coefficients
 from cofem.solvers.probe_sums import ProbeSums, Solved
 from cofem.solvers.right_hand_sides import ProbeRows
 from cofem.solvers.systems import Matrix
+from cofem.solvers.verdicts import Coefficients
 
 ProbeMaker = Callable[[int, int, Array, int], Array]
 """(number, dimension, like, seed) → probes of shape (number, dimension)."""

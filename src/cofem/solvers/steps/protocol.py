@@ -61,39 +61,52 @@ class Steps(Protocol):
 
     Attributes
     ----------
-    xp : namespace
-        Of the scalars.
-    eps : float
-        The rounding of the arrays' numbers.
-    knows_rounding : bool
-        Whether :meth:`rounding` says how far residuals may have parted. Where it does not,
-        all of them are recomputed at the end.
-    looks_are_cheap : bool
-        Whether a look costs less than a step.
-    steps_between_looks : int
-    lowers_at_looks : bool
-        Whether systems at their goals are asked at every look whether they balance, or
-        together when none runs any more.
     expected : int
         Steps that the last batch took.
     rows : int
         Rows multiplied by the matrix so far.
     """
 
-    xp: Any
-    eps: float
-    knows_rounding: bool
     expected: int
     rows: int
 
     @property
-    def scalars(self) -> Scalars: ...
+    def xp(self) -> Any:
+        """The namespace of the scalars."""
+        ...
+
     @property
-    def looks_are_cheap(self) -> bool: ...
+    def eps(self) -> float:
+        """The rounding of the arrays' numbers."""
+        ...
+
     @property
-    def steps_between_looks(self) -> int: ...
+    def scalars(self) -> Scalars:
+        """The systems' numbers, in the systems' own order."""
+        ...
+
     @property
-    def lowers_at_looks(self) -> bool: ...
+    def knows_rounding(self) -> bool:
+        """Whether :meth:`rounding` has an answer; else all residuals are recomputed at the end."""
+        ...
+
+    @property
+    def looks_are_cheap(self) -> bool:
+        """Whether a look costs less than a step."""
+        ...
+
+    @property
+    def steps_between_looks(self) -> int:
+        """How many steps to take before the next look."""
+        ...
+
+    @property
+    def lowers_at_looks(self) -> bool:
+        """Whether systems at their goals are asked at every look whether they balance.
+
+        Otherwise they are asked together, when none runs any more.
+        """
+        ...
 
     def do(self, name: Any, work: Callable[..., None], *arguments: Any, products: int = 0) -> None:
         """Do work that reads no number; what has the same name may be recorded and repeated.

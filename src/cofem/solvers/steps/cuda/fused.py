@@ -188,7 +188,7 @@ class FusedPasses:
 
     @property
     def _kind(self) -> str:
-        return "foreign" if isinstance(self._product, Bulk) else self._product.kind
+        return self._product.kind if isinstance(self._product, MaskedTransform) else "foreign"
 
     def _grid(self, s: State) -> tuple[int, int]:
         # Rows run fastest, so that programs side by side share the weights in the cache.

@@ -15,8 +15,9 @@ import torch
 
 from cofem.backend import MaskedTransform
 from cofem.backend._torch.graphs import Graphs
+from cofem.solvers.steps.cuda import residuals
 from cofem.solvers.steps.cuda.fused import FusedPasses, Product
-from cofem.solvers.steps.cuda.state import State, power_of_two
+from cofem.solvers.steps.cuda.state import State
 from cofem.solvers.verdicts import Coefficients
 
 # Arrays above this many bytes are not kept between solves, and their steps last so long
@@ -72,10 +73,10 @@ class CudaSteps:
         self._graphs = Graphs(self.graphed)
         # A graph reads and writes fixed addresses: right-hand sides, and starts or solutions.
         self._fixed = [torch.empty_like(rhs) for _ in range(2)] if self.graphed else []
-        self._rhs = self._start = None
+        self._rhs: Any = None
+        self._start: Any = None
         self._joint = False
         self._tolerances: tuple[bytes, bytes] | None = None
-        self._ones = torch.ones_like(self.state.inverse)
         self._flags = torch.zeros(rows, dtype=torch.int32, device=rhs.device)
         self._answer = torch.zeros(rows, dtype=torch.int32, pin_memory=self._on_cuda)
         report = (REPORTED, rows, lanes)
@@ -139,53 +140,16 @@ class CudaSteps:
         self.passes.forget()
 
     def begin(self) -> Any:
-        """Put systems into their rows, X = 0; return rᴴM⁻¹r.
-
-        Rows are scaled by powers of two, so that squares stay in range whatever the units.
-        """
-        s = self.state
-        s.put(s.r, self._rhs)
-        self.passes.norm(s, s.r, s.inverse, s.other_sums)
-        norm = s.total(s.other_sums)
-        s.set(scale=power_of_two(norm), taken=torch.full_like(s.taken, -1))
-        self._unscale(s.r)
-        s.x.zero_()
-        self._forget_directions()
-        return norm / s.scale**2
+        """Put systems into their rows, X = 0; return rᴴM⁻¹r."""
+        return residuals.begin(self.state, self.passes, self._rhs)
 
     def start(self) -> None:
         """Move X to its start; R −= A X."""
-        s = self.state
-        if self._start is None:
-            self.passes.norm(s, s.r, s.inverse, s.rho_sums)
-            return
-        s.put(s.x, self._start)
-        s.x.masked_fill_(s.zero[:, None, :], 0.0)
-        self._unscale(s.x)
-        self._subtract_product()
+        residuals.start(self.state, self.passes, self._start)
 
     def recompute(self, of: Any) -> None:
         """R = B − A X of every system; its next direction begins anew."""
-        s = self.state
-        s.put(s.r, self._rhs)
-        self._unscale(s.r)
-        self._subtract_product()
-        self._forget_directions()
-
-    def _unscale(self, rows: Any) -> None:
-        rows *= (1 / self.state.scale).to(rows.dtype)[:, None, :]
-
-    def _subtract_product(self) -> None:
-        """R −= A X. Solutions differ in size more than residuals: each in its own units."""
-        s = self.state
-        if s.paired:
-            self.passes.norm(s, s.x, self._ones, s.other_sums)
-            s.sizes.copy_(power_of_two(s.total(s.other_sums)))
-        self.passes.subtract_product(s)
-
-    def _forget_directions(self) -> None:
-        self.state.rho.fill_(torch.inf)
-        self.state.p.zero_()
+        residuals.recompute(self.state, self.passes, self._rhs)
 
     # -- steps and looks -------------------------------------------------------------------
 
@@ -259,18 +223,12 @@ class CudaSteps:
 
     def joint_size(self, of: Any) -> Any:
         """Σ ‖r‖² over those systems, in their own units."""
-        s = self.state
-        self.passes.norm(s, s.r, self._ones, s.other_sums)
-        sizes = torch.where(of, s.total(s.other_sums) * s.scale**2, 0.0)
-        if s.lanes == 2 and not s.paired:
-            sizes = sizes[:, :1]  # both lanes hold the sum of a complex row
-        return sizes.sum().expand(s.rows, s.lanes)
+        return residuals.joint_size(self.state, self.passes, of)
 
     def pull(self, of: Any) -> Any:
         """Σ |diagonal x|²/M of every system."""
         s = self.state
-        self.passes.norm(s, s.x, s.diagonal * s.inverse * s.diagonal, s.other_sums)
-        return s.total(s.other_sums)
+        return residuals.norms(s, self.passes, s.x, s.diagonal * s.inverse * s.diagonal)
 
     def rounding(self, of: Any) -> Any:
         """Nobody counts it here: all residuals are recomputed."""
