@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import cofem
-from cofem import backend, simulate
+from cofem import simulate
 from cofem.operators import DCT, Convolution, Dense, Fourier
 from cofem.solvers import ShiftedGram, solve
 from cofem.solvers.controller import Controller
+from cofem.solvers.mean_field import field_factor, field_sums
 
 torch = pytest.importorskip("torch")
 pool = pytest.importorskip("cofem.solvers.steps.cuda.pool")
@@ -123,12 +124,12 @@ def test_the_kernels_do_what_plain_torch_does(steps, kind, dtype, n_rows):
 def test_sums_of_the_field(dtype, n):
     random = np.random.default_rng(0)
     alpha, theta = (10 ** random.uniform(-3, 9, n).astype(dtype), random.random(n).astype(dtype))
-    ours = backend.field_sums(alpha, theta, 7.5)
-    theirs = backend.field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
+    ours = field_sums(alpha, theta, 7.5)
+    theirs = field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5 if dtype == "float32" else 1e-12)
     for share in (0.2, 0.9, 1.0, -1.0):
-        on_host = backend.field_factor(alpha, theta, 100.0, share * n)
-        on_gpu = backend.field_factor(
+        on_host = field_factor(alpha, theta, 100.0, share * n)
+        on_gpu = field_factor(
             *(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 100.0, share * n
         )
         np.testing.assert_allclose(float(on_gpu), on_host, rtol=1e-4)

@@ -10,6 +10,7 @@ from cofem import backend, simulate
 from cofem.backend.device_memory import DeviceMemory
 from cofem.operators import DCT
 from cofem.solvers import ShiftedGram, solve
+from cofem.solvers.probe_sums import probe_sums, sample_variance
 from cofem.solvers.steps import choice
 
 torch = pytest.importorskip("torch")
@@ -93,12 +94,16 @@ def test_sums_over_probes(dtype, number):
     p, x = ((v[0] + 1j * v[1] if "complex" in dtype else v[0]).astype(dtype) for v in (p, x))
     scaling = random.random(1001).astype(x.real.dtype)
     moved = [torch.asarray(v, device=CUDA) for v in (p, x, scaling)]
-    for finished in (False, True):
-        ours = backend.probe_sums(p, x, scaling, finished)
-        theirs = backend.probe_sums(*moved, finished)
-        for a, b in zip(ours, theirs, strict=True):
-            close = 1e-5 if x.real.dtype == np.float32 else 1e-12
-            np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
+    ours, theirs = probe_sums(p, x, scaling), probe_sums(*moved)
+    close = 1e-5 if x.real.dtype == np.float32 else 1e-12
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
+    n = {"n": number}
+    ours = sample_variance(*ours, dtype=scaling.dtype, **n)
+    theirs = sample_variance(*theirs, dtype=moved[2].dtype, **n)
+    for a, b in zip(ours, theirs, strict=True):
+        assert b.dtype == moved[2].dtype
+        np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("repeats", [False, True])

@@ -23,7 +23,7 @@ from cofem.backend.arrays import (
     to_numpy,
 )
 from cofem.backend.constants import Cache, Constant
-from cofem.backend.launches import forget_engines, has_engine, in_one_launch
+from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
     Device,
     devices,
@@ -34,13 +34,9 @@ from cofem.backend.machine import (
 )
 from cofem.backend.numerics import (
     erfcx,
-    field_factor,
-    field_sums,
     group_means,
     inverse_cholesky,
     places_of,
-    probe_sums,
-    sample_variance,
 )
 from cofem.backend.products import MaskedTransform, even_odd
 from cofem.backend.random import Random
@@ -64,8 +60,6 @@ __all__ = [
     "even_odd",
     "few_blas_threads",
     "fft_module",
-    "field_factor",
-    "field_sums",
     "forget_engines",
     "from_numpy",
     "group_means",
@@ -77,16 +71,15 @@ __all__ = [
     "is_array",
     "is_complex",
     "is_numpy",
+    "is_recording",
     "library",
     "n_threads",
     "namespace",
     "places_of",
-    "probe_sums",
     "real",
     "real_dtype",
     "require_same_home",
     "rows_at_once",
-    "sample_variance",
     "steps_between_looks",
     "to_numpy",
 ]

@@ -27,6 +27,22 @@ def _triton_is_there() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
+def is_recording(x: Array) -> bool:
+    """Whether operations on ``x`` are being recorded, so that nobody may look at its numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_recording(np.zeros(2))
+    False
+    """
+    if not has_engine(x):
+        return False
+    import torch
+
+    return bool(torch.cuda.is_current_stream_capturing())
+
+
 def on_forget(forget: Callable[[], None]) -> None:
     """Have :func:`forget_engines` call ``forget`` as well."""
     _forgetters.append(forget)

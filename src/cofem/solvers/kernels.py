@@ -198,16 +198,6 @@ def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total, squares
 
 
-@compiled(**REORDERED)
-def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
-    """Turn a sum and a sum of squares of n numbers into mean and sample variance, in place."""
-    unbiased = n / max(n - 1, 1)
-    for j in range(total.shape[0]):
-        mean = total[j] / n
-        total[j] = mean
-        squares[j] = max(squares[j] / n - mean * mean, 0.0) * unbiased
-
-
 @compiled
 def moving(new: np.ndarray, old: np.ndarray, precision: np.ndarray, limit: float) -> int:
     """Return how many entries of (L, D) rows moved by more than √(limit / precision)."""

@@ -148,8 +148,7 @@ def estimate_diagonal(
     array([0.5, 0.2])
     """
     group = Alone() if group is None else group
-    alone = group.size == 1 and n_probes <= block
-    sums, told = ProbeSums(probes is rademacher, n_probes if alone else 0), []
+    sums, told = ProbeSums(probes is rademacher), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None
     in_threads = probes is rademacher and image is None and backend.is_numpy(scaling)
@@ -186,7 +185,7 @@ def estimate_diagonal(
         told.append(Solved.of(found, skip))
     beside = sums.share(group, beside)
     everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
-    diagonal, variance = sums.finish(n_probes)
+    diagonal, variance = sums.finish(n_probes, scaling)
     return DiagonalEstimate(
         diagonal=diagonal,
         variance=variance,

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from cofem import backend
 from cofem.solvers.banded import first_order, second_order
 from cofem.solvers.banded.one_row import WORK_ROWS
+from cofem.solvers.threads import in_threads
 
 _RECURSIONS: dict[int, ModuleType] = {1: first_order, 2: second_order}
 # Fewer samples than this in all are not worth a second thread.
@@ -76,7 +75,8 @@ class Traces:
 
     def each_row(self, function: Callable[[int], None]) -> None:
         """Call ``function`` with the number of every trace."""
-        in_threads(function, self.rows, self.shape[-1])
+        samples = self.rows * self.shape[-1]
+        in_threads(function, range(self.rows), 1 + samples // SAMPLES_PER_THREAD)
 
 
 def noise_unit(beta: Any) -> float:
@@ -91,18 +91,6 @@ def noise_unit(beta: Any) -> float:
     """
     largest = float(np.max(beta))
     return 4.0 ** math.floor(math.log2(largest) / 2) if largest > 0 else 1.0
-
-
-def in_threads(function: Callable[[int], None], rows: int, samples: int) -> None:
-    """Call ``function`` with every row number; compiled work of many rows in threads."""
-    threads = min(backend.n_threads(), rows, 1 + rows * samples // SAMPLES_PER_THREAD)
-    if threads == 1:
-        for i in range(rows):
-            function(i)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(function, range(rows)):
-            pass
 
 
 def checked_coefficients(coefficients: Sequence[float]) -> np.ndarray:

@@ -11,7 +11,7 @@ from cofem.backend import MaskedTransform
 from cofem.backend.products import twiddles
 from cofem.solvers.steps.cuda import kernels_dct
 from cofem.solvers.steps.cuda import kernels_rows as kernels
-from cofem.solvers.steps.cuda.capture import reads_no_number
+from cofem.solvers.steps.cuda.capture import can_be_replayed
 from cofem.solvers.steps.cuda.state import State
 from cofem.solvers.systems import Bulk
 
@@ -71,7 +71,7 @@ class FusedPasses:
         """Whether steps may become a graph; of a foreign product that has to be tried."""
         if not isinstance(self._product, Bulk):
             return True
-        return reads_no_number(lambda rows: self._multiplied(rows), like)
+        return can_be_replayed(self._multiplied, like)
 
     def slots(self, n: int) -> int:
         """In how many parts a row's sums are left: as many programs work on it.
