@@ -25,15 +25,15 @@ def of_operators(quick: bool) -> str:
     rows = []
     for name, make in OPERATORS.items():
         for power in (12, 15) if quick else POWERS:
-            with contextlib.suppress(_TooLarge):
+            with contextlib.suppress(_TooLargeError):
                 rows.append(_row(name, make, 1 << power))
         torch.cuda.empty_cache()
     columns = ("operator", "D", "bare product", "one pass", "product and passes", "CG step",
                "ratio", f"within {ALLOWED}", "graph")  # fmt: skip
     return (
         f"## One CG step of every kind of operator, {Q} systems, single precision (ms)\n\n"
-        f"Bare product: ΦᴴΦ of the batch, as a graph where it can be one. Passes: {PASSES} over the "
-        "batch at copy speed. The step is the one that a fit takes.\n\n" + table(columns, rows)
+        f"Bare product: ΦᴴΦ of the batch, as a graph where it can be one. Passes: {PASSES} over "
+        "the batch at copy speed. The step is the one that a fit takes.\n\n" + table(columns, rows)
     )
 
 
@@ -58,7 +58,7 @@ def _recorded(work: Callable[[], Any]) -> Callable[[], Any]:
         return work
 
 
-class _TooLarge(Exception):
+class _TooLargeError(Exception):
     pass
 
 
@@ -90,7 +90,7 @@ def _convolution(D: int) -> tuple[LinearOperator, Any]:
 
 def _dense(D: int) -> tuple[LinearOperator, Any]:
     if D > 1 << 15:
-        raise _TooLarge
+        raise _TooLargeError
     return operators.Dense(torch.randn(D // 4, D, device=CUDA) / D**0.5), torch.float32
 
 

@@ -23,8 +23,10 @@ from cofem.backend.arrays import (
     to_numpy,
 )
 from cofem.backend.constants import Cache, Constant
+from cofem.backend.device_memory import device_memory_left, is_out_of_memory
 from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
+    ARRAYS_OF_A_BATCH,
     Device,
     devices,
     few_blas_threads,
@@ -43,6 +45,7 @@ from cofem.backend.random import Random
 from cofem.backend.transforms import dct, dctn, fft_module, idct, idctn
 
 __all__ = [
+    "ARRAYS_OF_A_BATCH",
     "Array",
     "Cache",
     "Constant",
@@ -54,6 +57,7 @@ __all__ = [
     "conj",
     "dct",
     "dctn",
+    "device_memory_left",
     "device_of",
     "devices",
     "erfcx",
@@ -71,6 +75,7 @@ __all__ = [
     "is_array",
     "is_complex",
     "is_numpy",
+    "is_out_of_memory",
     "is_recording",
     "library",
     "n_threads",

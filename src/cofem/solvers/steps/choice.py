@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from cofem import backend
 from cofem.backend import Array, MaskedTransform, has_engine
 from cofem.solvers.steps.array_steps import ArraySteps
 from cofem.solvers.steps.protocol import Steps
 from cofem.solvers.systems import Matrix, ShiftedGram
+
+# X, R and P, right-hand sides and solutions, starts, spectra and the FFT's own work space.
+ARRAYS = backend.ARRAYS_OF_A_BATCH
 
 
 @contextlib.contextmanager
@@ -24,15 +28,25 @@ def steps_for(
 
     ``keep_coefficients``: for how many steps.
     """
-    if not has_engine(rhs):
-        yield ArraySteps(matrix, rhs, inverse, start)
-        return
-    from cofem.solvers.steps.cuda import pool
+    try:
+        if not has_engine(rhs):
+            yield ArraySteps(matrix, rhs, inverse, start)
+            return
+        from cofem.solvers.steps.cuda import pool
 
-    product = fused_product(matrix, rhs) or matrix.bulk_parts()
-    with pool.steps_for(product, rhs, keep_coefficients) as steps:
-        steps.load(product, rhs, start, inverse, matrix.diagonal, joint)
-        yield steps
+        product = fused_product(matrix, rhs) or matrix.bulk_parts()
+        with pool.steps_for(product, rhs, keep_coefficients) as steps:
+            steps.load(product, rhs, start, inverse, matrix.diagonal, joint)
+            yield steps
+    except Exception as error:
+        if not backend.is_out_of_memory(error):
+            raise
+        backend.forget_engines()  # what is kept for later stands in the way of trying again
+        raise MemoryError(
+            f"device {backend.device_of(rhs)} has no room for {rhs.shape[0]} systems of "
+            f"{rhs.shape[1]:,} unknowns ({rhs.dtype}), about {ARRAYS} arrays of that size: solve "
+            "fewer at a time (cofem.CoFEM(block=…)), or pass float32 data"
+        ) from error
 
 
 def fused_product(matrix: Matrix, rhs: Array) -> MaskedTransform | None:
