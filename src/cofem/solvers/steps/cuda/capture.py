@@ -16,6 +16,9 @@ ROUNDINGS = 1e4
 # Operations that wait for numbers: their results have shapes or values on the host.
 _LOOKS = ("_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "unique_dim")
 
+# Where entries are chosen by a condition, how many they are is a number too.
+_CHOOSES = ("index", "index_put", "index_put_")
+
 
 def can_be_replayed(product: Callable[[Any], Any], like: Any) -> bool:
     """Whether ``product`` of rows like these gives the same when it is recorded and replayed.
@@ -61,7 +64,8 @@ class _OnTheDevice(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(
         self, function: Any, types: Any, arguments: Any = (), options: Any = None
     ) -> Any:
-        if function.overloadpacket.__name__ in _LOOKS:
+        name = function.overloadpacket.__name__
+        if name in _LOOKS or (name in _CHOOSES and _has_condition(arguments[1])):
             raise _LeavesTheDevice
         found = function(*arguments, **(options or {}))
         leaves = torch.utils._pytree.tree_leaves([arguments, options, found])
@@ -70,3 +74,7 @@ class _OnTheDevice(TorchDispatchMode):  # type: ignore[misc]
         if len(places) > 1:
             raise _LeavesTheDevice
         return found
+
+
+def _has_condition(indices: Any) -> bool:
+    return any(index is not None and index.dtype == torch.bool for index in indices)
