@@ -69,13 +69,13 @@ def fits(quick: bool) -> str:
 
         def fit(problem: Any = problem, y: Any = y, method: Any = method) -> Any:
             return cofem.fit(problem.phi, y, noise_precision=problem.noise_precision,
-                             method=method, max_iter=30, tol=0.0)  # fmt: skip
+                             method=method, prior="ard", max_iter=30, tol=0.0)  # fmt: skip
 
         first, median, post = seconds(fit, 5)
         waits = _waits(fit) / 30
         if power < 20:
             reference = cofem.fit(problem.phi, problem.y, method=method, max_iter=30, tol=0.0,
-                                  noise_precision=problem.noise_precision)  # fmt: skip
+                                  noise_precision=problem.noise_precision, prior="ard")  # fmt: skip
             double = f"{simulate.nrmse(reference.mean, problem.z):.3f}"
         else:
             double = "—"

@@ -84,6 +84,7 @@ class Controller:
             if joint or not np.any(again):
                 break
             left = most - int(taken_by[again].max())
+        steps.expected = int(taken_by.max())
         return CGResult(
             x=steps.solution(),
             steps=taken_by.astype(np.int64),
@@ -111,8 +112,6 @@ class Controller:
             taken += number
             if not steps.looks_are_cheap and taken + number >= expected and not steps.look():
                 break
-        if first:
-            steps.expected = taken
         return taken
 
     def _must_go_on(self) -> bool:

@@ -62,7 +62,7 @@ class Steps(Protocol):
     Attributes
     ----------
     expected : int
-        Steps that the last batch took.
+        Steps that the last batch needed.
     rows : int
         Rows multiplied by the matrix so far.
     """

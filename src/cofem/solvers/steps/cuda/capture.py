@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from cofem.backend import launches
 from cofem.backend._torch.graphs import captured
 
 # A replayed product differs from the one launched by hand by rounding at most, where a
@@ -29,7 +30,7 @@ def can_be_replayed(product: Callable[[Any], Any], like: Any) -> bool:
     rows = torch.randn_like(like)
     product(rows)  # makes tables and plans, which a capture could not
     try:
-        with _OnTheDevice():
+        with launches.as_if_recording(), _OnTheDevice():
             product(rows)
     except _LeavesTheDevice:
         return False
