@@ -73,7 +73,7 @@ def fits(quick: bool) -> str:
 
         first, median, post = seconds(fit, 5)
         waits = _waits(fit) / 30
-        if power < 20:
+        if power < 18:
             reference = cofem.fit(problem.phi, problem.y, method=method, max_iter=30, tol=0.0,
                                   noise_precision=problem.noise_precision, prior="ard")  # fmt: skip
             double = f"{simulate.nrmse(reference.mean, problem.z):.3f}"

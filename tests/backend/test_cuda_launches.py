@@ -128,3 +128,24 @@ def test_the_memory_of_a_device_is_counted_and_limited():
             torch.zeros(1 << 30, device=CUDA)
     finally:
         DeviceMemory(CUDA, 1e15)
+
+
+def test_a_full_device_says_what_to_do():
+    made = simulate.dct(1 << 20, seed=0)
+    rhs = torch.ones(8, 1 << 20, device=CUDA)
+    alpha = torch.ones(1 << 20, device=CUDA)
+    try:
+        DeviceMemory(CUDA, torch.cuda.memory_allocated() + 2**26)  # for a sixth of the arrays
+        with pytest.raises(MemoryError, match=r"no room for 8 systems of 1,048,576 unknowns"):
+            solve(ShiftedGram(made.phi, 30.0, alpha), rhs, rtol=1e-2)
+    finally:
+        DeviceMemory(CUDA, 1e15)
+    assert solve(ShiftedGram(made.phi, 30.0, alpha), rhs, rtol=1e-2).converged.all()
+
+
+def test_a_fit_that_cannot_fit_is_refused_before_it_starts():
+    made = simulate.dct(1 << 20, seed=0)
+    y = torch.asarray(made.y, device=CUDA)
+    with pytest.raises(MemoryError, match=r"device cuda:0 has left .* lower block"):
+        cofem.fit(made.phi, y, noise_precision=1e4, prior="ard",
+                  method=cofem.CoFEM(n_probes=10**5, block=10**5))  # fmt: skip

@@ -173,7 +173,10 @@ class Controller:
         """Lower the target of systems that must also balance the diagonal's part of A x."""
         steps, s, xp = self._steps, self._steps.scalars, self._steps.xp
         there = steps.sizes() <= s.target
-        limit = s.balance * steps.pull(there)
+        pull = steps.pull(there)
+        if pull is None:
+            return
+        limit = s.balance * pull
         s.set(target=xp.where(there & (limit > 0) & (limit < s.target), limit, s.target))
         self._aim()
         self._rest()

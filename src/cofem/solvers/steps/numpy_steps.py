@@ -66,6 +66,7 @@ class NumpySteps:
     def set_tolerances(self, rtol: np.ndarray, balance: np.ndarray) -> None:
         """Take squared tolerances."""
         self.scalars.set(rtol=rtol, balance=balance)
+        self._balanced = balance > 0
 
     # -- the start ---------------------------------------------------------------------------
 
@@ -122,9 +123,9 @@ class NumpySteps:
     def look(self) -> bool:
         """Let the systems leave that are done; return whether any is left."""
         s = self.scalars
-        going_on = (s.running() & ~(self.rho <= s.goal))[self.active]
-        if not going_on.all():
-            self._keep_only(going_on)
+        leaving = ((self.rho <= s.goal) | s.done | s.bad)[self.active]
+        if leaving.any():
+            self._keep_only(~leaving)
         return len(self.active) > 0
 
     def _keep_only(self, going_on: np.ndarray) -> None:
@@ -150,13 +151,14 @@ class NumpySteps:
         squares = kernels.weighted_norm_squared(self.r, np.ones_like(self._inverse))
         return np.full(len(of), squares[of[self.active]].sum())
 
-    def pull(self, of: np.ndarray) -> np.ndarray:
+    def pull(self, of: np.ndarray) -> np.ndarray | None:
         """Return Σ |diagonal x|²/M of those systems that are here and must balance."""
+        wanted = (of & self._balanced)[self.active]
+        if not wanted.any():
+            return None
         out = np.zeros(len(of))
-        where = np.flatnonzero((of & (self.scalars.balance > 0))[self.active])
-        if len(where):
-            pulled = self.x[where] * self._matrix.diagonal
-            out[self.active[where]] = kernels.weighted_norm_squared(pulled, self._inverse)
+        pulled = self.x[wanted] * self._matrix.diagonal
+        out[self.active[wanted]] = kernels.weighted_norm_squared(pulled, self._inverse)
         return out
 
     def rounding(self, of: np.ndarray) -> np.ndarray:

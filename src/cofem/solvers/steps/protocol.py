@@ -139,8 +139,11 @@ class Steps(Protocol):
         """Return Σ ‖r‖² over the systems ``of`` which it is true, for all the same."""
         ...
 
-    def pull(self, of: Array) -> Array:
-        """Return Σ |diagonal x|²/M of systems; zero is allowed where it is not asked for."""
+    def pull(self, of: Array) -> Array | None:
+        """Return Σ |diagonal x|²/M of systems; zero is allowed where it is not asked for.
+
+        None where it is known at no cost that none of these must balance.
+        """
         ...
 
     def rounding(self, of: Array) -> Array:
