@@ -52,7 +52,7 @@ _HOMES = {
     "cofem.fitting.calls": ("ConvergenceWarning", "fit", "posterior"),
     "cofem.model.methods": ("AMP", "EM", "VI", "Banded", "CoFEM", "Sequential", "Woodbury"),
     "cofem.many": ("ManyPosteriors", "fit_many"),
-    "cofem.posterior": ("Posterior",),
+    "cofem.result.posterior": ("Posterior",),
     "cofem.result.storage": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

@@ -146,8 +146,8 @@ def test_a_coupling_of_width_zero_is_none():
         ({"coupling": -np.eye(120)}, "coupling must be non-negative"),
         ({"coupling": 1j * np.eye(120)}, "coupling must be real and non-negative"),
         ({"coupling": Smoothing(60, 1.0)}, r"coupling must have shape \(120, 120\)"),
-        ({"method": "sequential", "groups": np.arange(120)}, '"sequential" does not fit groups'),
-        ({"method": "vi", "coupling": np.eye(120)}, '"vi" does not fit a coupling'),
+        ({"method": "sequential", "groups": np.arange(120)}, '"sequential" does not take groups'),
+        ({"method": "vi", "coupling": np.eye(120)}, '"vi" does not take a coupling'),
     ],
 )
 def test_bad_ties_are_named(argument, text):

@@ -189,7 +189,7 @@ def test_complex_and_real_tasks_go_together(method):
 @pytest.mark.parametrize("method", ["amp", "vi"])
 def test_methods_for_one_task_say_so(method):
     phis, ys, _ = common_support(0, 2)
-    with pytest.raises(ValueError, match=f'method "{method}" does not fit joint tasks'):
+    with pytest.raises(ValueError, match=f'method "{method}" does not take joint tasks'):
         fit(phis, ys, method)
 
 

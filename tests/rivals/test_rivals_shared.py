@@ -39,7 +39,7 @@ def test_what_it_cannot_fit_is_refused_by_name(name):
     }
     run, options = RUNS[name]
     for what in REFUSED[name]:
-        message = re.escape(f'method "{name}" does not fit {what}; use "cofem"')
+        message = re.escape(f'method "{name}" does not take {what}; use "cofem"')
         with pytest.raises(ValueError, match=message):
             run(models[what], options(), np.ones(40), seed=0, max_iter=1, tol=0.0)
 

@@ -104,7 +104,8 @@ def to_dff(
     whole = bool(np.all(baseline > 0))
     below = baseline if whole else maximin_baseline(given, framerate, window)
     below = np.where(below > 0, below, np.nan)
-    return np.asarray((corrected - baseline) / below), whole
+    with np.errstate(over="ignore"):  # what is infinite is refused by name later
+        return np.asarray((corrected - baseline) / below), whole
 
 
 def log_response(above: np.ndarray) -> np.ndarray:

@@ -121,7 +121,7 @@ def figure(name: str) -> Callable[[Any], Any]:
     import importlib
 
     function: Callable[[Any], Any]
-    function = importlib.import_module(f"cofem.paper.{name}").run_figure
+    function = importlib.import_module(f"cofem.paper.figures.{name}").run_figure
     return function
 
 
@@ -136,7 +136,7 @@ def application(
     if not data.is_dir():
         raise ValueError(f"data: {data} is not a folder")
     out.mkdir(parents=True, exist_ok=True)
-    module = importlib.import_module(f"cofem.paper.{target.value}")
+    module = importlib.import_module(f"cofem.paper.figures.{target.value}")
     options = {"device": device.value} if target is Target.MRI else {}
     with warnings_as_lines():
         found = module.run(data, out, quick, **options)

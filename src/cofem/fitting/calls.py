@@ -16,8 +16,9 @@ from cofem.fitting.sparse_bayes import sees_nothing, sparse_bayes
 from cofem.fitting.watching import interrupts_as_themselves, watched
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
+from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Callback
-from cofem.learning.prior_choice import Learned, Settings, choose_prior, learn
+from cofem.learning.prior_choice import choose_prior, learn
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.methods import CoFEM, Method
@@ -161,8 +162,9 @@ def fit(
             kept = _checkpoint(checkpoint, model, chosen, seed, which)
             began -= kept.seconds
         settings = Settings(
-            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group
-        )
+            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
+            may_sample=not joint and tol > 0,
+        )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":
             learned = sparse_bayes(model, given, settings, kept)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from cofem import backend
 from cofem.learning.checkpoint import Checkpoint
+from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import starting_precision
-from cofem.learning.prior_choice import Learned, Settings, with_noise_found
+from cofem.learning.prior_choice import with_noise_found
 from cofem.learning.starts import noise_units
 from cofem.model.model import Model
 from cofem.rivals.registry import run_method

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.backend.distributed import Group
 from cofem.learning.certificate import Certificate
 from cofem.learning.evidence import log_evidence
-from cofem.learning.loop import Callback, Keeper, Outcome, run_em
+from cofem.learning.learned import Learned, Settings
+from cofem.learning.loop import Outcome, run_em
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
 from cofem.learning.sites.marginals import Marginals
@@ -24,34 +24,11 @@ from cofem.learning.starts import (
     with_own_noise,
 )
 from cofem.learning.stopping import Verdict
+from cofem.learning.supports.fit import reason_to_sample, sampled
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model, Tie
 
 PRIORS = ("auto", "mixture", "ard")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a fit is run with, besides its model."""
-
-    method: Method
-    seed: int
-    max_iter: int
-    tol: float
-    callback: Callback | None = None
-    keeper: Keeper | None = None
-    group: Group | None = None
-
-
-@dataclass(frozen=True)
-class Learned:
-    """A fit: under which prior, the model with its noise, and where it ended."""
-
-    prior: str
-    model: Model
-    outcome: Outcome
-    sites: list[tuple[Array, Array]] | None = None
-    marginals: Marginals | None = None
 
 
 def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
@@ -71,6 +48,9 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
+    if why:
+        return sampled(model, ends, given, settings, why)
     if believed or prior == "mixture":
         fits = [_reported(e, make, bool(believed)) for e in believed or ends]
         best = max(fits, key=_evidence)

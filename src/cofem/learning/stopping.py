@@ -37,6 +37,14 @@ class Verdict(enum.Enum):
         "the end of the learned prior is certified; a few coordinates still swing by a small "
         "share of their error bars"
     )
+    SAMPLED = (
+        "two chains over which coordinates are non-zero agree within {distance:.2g} error bars "
+        "after {sweeps} sweeps"
+    )
+    CHAINS_APART = (
+        "two chains over which coordinates are non-zero still differ by {distance:.2g} error bars "
+        "after {sweeps} sweeps: the columns of phi are too alike for more than a rough answer"
+    )
     MEAN_SETTLED = "the mean changes by less than tol={tol:g} per iteration"
     NO_MOVE_LEFT = "no move raises the log evidence by min_gain={min_gain:g}"
     STOPPED = "stopped by the callback"
@@ -61,7 +69,7 @@ class Verdict(enum.Enum):
         """Whether this is the end that was asked for."""
         return self in (
             Verdict.SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED,
-            Verdict.MEAN_SETTLED, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
+            Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
         )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ def refuse_unfit(method: Method, model: Model) -> None:
     }
     for feature, (words, wanted) in asked.items():
         if wanted and feature not in method.takes:
-            raise ValueError(f'method "{method.name}" does not fit {words}; use "cofem" instead')
+            raise ValueError(f'method "{method.name}" does not take {words}; use "cofem"')
 
 
 def is_banded(operator: LinearOperator) -> bool:

@@ -10,8 +10,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.learned import Learned
 from cofem.learning.moments.gaussian import Report
-from cofem.learning.prior_choice import Learned
 from cofem.model.methods import Method
 from cofem.result.operations import intercepts
 from cofem.result.posterior import Posterior

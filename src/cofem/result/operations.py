@@ -14,6 +14,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
 from cofem.model.options import whole_number
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
@@ -49,6 +50,8 @@ def gaussian_tasks(post: Posterior, call: str) -> tuple[Task, ...]:
 def draw(post: Posterior, n: Any, seed: Any) -> Array:
     """Return n draws, (n, *shape of z)."""
     n, seed = _checked_count(n), _checked_seed(seed)
+    if isinstance(post.marginals, Draws):
+        return post.marginals.sample(n, seed)
     mean = post.gaussian_mean
     draws = [
         deviations(
@@ -176,6 +179,10 @@ def _variances(
     post: Posterior, maps: Sequence[LinearOperator], n_samples: int, seed: int
 ) -> list[Array]:
     """Return the variances (M,) of a map of z for every task."""
+    if isinstance(post.marginals, Draws):
+        every = post.marginals.sample(post.marginals.kept.shape[0], seed)
+        xp = backend.namespace(every)
+        return [xp.var(op.forward(every), axis=0) for op in maps]
     found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance
     rows = []
     for i, (task, op) in enumerate(zip(post.tasks, maps, strict=True)):

@@ -13,6 +13,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.sites.marginals import Marginals, support_by_probability
 from cofem.learning.sites.rectified import clipped_moments, probability_of_zero
+from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
 from cofem.operators import LinearOperator
 from cofem.result import operations
@@ -48,7 +49,7 @@ class Posterior:
         Mean and standard deviation of the constant, where the fit had one.
     prior : {"mixture", "ard"}
         The prior that ran: learned, or one precision for every coordinate.
-    marginals : Marginals or None
+    marginals : Marginals, Draws or None
         What the learned prior makes of every coordinate.
     pull, site_precision : array or None
         b and a of the sites exp(−a u²/2 + b u) of the learned prior, in the shape of z;
@@ -81,7 +82,7 @@ class Posterior:
     prior: str = "ard"
     intercept: Any = None
     intercept_std: Any = None
-    marginals: Marginals | None = field(default=None, repr=False)
+    marginals: Marginals | Draws | None = field(default=None, repr=False)
     pull: Any = field(default=None, repr=False)
     site_precision: Any = field(default=None, repr=False)
     tasks: tuple[Task, ...] = field(default=(), repr=False)

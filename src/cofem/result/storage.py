@@ -125,8 +125,8 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         marginals=(
             storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
         ),
-        pull=arrays[storage_marginals.PULL] if learned else None,
-        site_precision=arrays[storage_marginals.SITES] if learned else None,
+        pull=arrays.get(storage_marginals.PULL) if learned else None,
+        site_precision=arrays.get(storage_marginals.SITES) if learned else None,
         intercept=_number(arrays.get("intercept")),
         intercept_std=_number(arrays.get("intercept_std")),
         tasks=() if phi is None else _tasks(arrays, phi, about.get("real", False)),

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from cofem import backend
 from cofem.learning.sites.marginals import Marginals
+from cofem.learning.supports.draws import Draws
 from cofem.model.model import Tie
 from cofem.result.posterior import Posterior
 
@@ -20,6 +22,8 @@ _OF_COMPONENTS = {"prior_scales": "scales", "prior_weights": "weights"}
 LABELS, PULL, SITES = "group_labels", "pull", "site_precision"
 # Arrays that belong to the library and the device of phi.
 AT_HOME = (*_OF_COORDINATES, PULL, SITES)
+# Draws by rows: where each ends, the columns, and the values.
+DRAWS = ("draw_ends", "draw_places", "draw_values")
 # The weights were divided by their sum: what is left is rounding.
 _ROUNDING = 1e-6
 
@@ -29,6 +33,13 @@ def packed(post: Posterior) -> dict[str, np.ndarray]:
     known = post.marginals
     if known is None:
         return {}
+    if isinstance(known, Draws):
+        return {
+            "probability": backend.to_numpy(known.probability),
+            "draw_ends": np.asarray(known.kept.indptr[1:], dtype=np.int64),
+            "draw_places": np.asarray(known.kept.indices, dtype=np.int64),
+            "draw_values": known.kept.data,
+        }
     arrays = {
         name: backend.to_numpy(getattr(known, attribute))
         for name, attribute in {**_OF_COORDINATES, **_OF_COMPONENTS}.items()
@@ -40,8 +51,13 @@ def packed(post: Posterior) -> dict[str, np.ndarray]:
     return arrays
 
 
-def unpacked(arrays: dict[str, Any], nonnegative: bool) -> Marginals:
+def unpacked(arrays: dict[str, Any], nonnegative: bool) -> Marginals | Draws:
     """Return the marginals again, from arrays in which :func:`first_fault` found no fault."""
+    if DRAWS[0] in arrays:
+        ends, places, values = (arrays[name] for name in DRAWS)
+        shape = (len(ends), arrays["mean"].shape[0])
+        kept = sparse.csr_array((values, places, np.concatenate([[0], ends])), shape=shape)
+        return Draws(arrays["mean"], arrays["variance"], arrays["probability"], kept)
     names = {**_OF_COORDINATES, **_OF_COMPONENTS}
     return Marginals(
         **{attribute: arrays[name] for name, attribute in names.items()},
@@ -55,6 +71,8 @@ def first_fault(arrays: dict[str, Any], gaussian: np.ndarray) -> str:
 
     ``gaussian`` is the mean of the Gaussian posterior, whose shape and kind the others share.
     """
+    if any(name in arrays for name in DRAWS):
+        return _fault_of_draws(arrays, gaussian)
     for name in (*_OF_COORDINATES, *_OF_COMPONENTS, PULL, SITES):
         if name not in arrays:
             return f"it has no {name}"
@@ -71,6 +89,23 @@ def first_fault(arrays: dict[str, Any], gaussian: np.ndarray) -> str:
     if np.any((arrays["probability"] < 0) | (arrays["probability"] > 1)):
         return "probability is not between 0 and 1"
     return _fault_of_components(arrays) or _fault_of_labels(arrays, gaussian.shape[-1])
+
+
+def _fault_of_draws(arrays: dict[str, Any], gaussian: np.ndarray) -> str:
+    missing = [name for name in (*DRAWS, "probability") if name not in arrays]
+    if missing:
+        return f"it has no {missing[0]}"
+    ends, places, values = (arrays[name] for name in DRAWS)
+    if gaussian.ndim != 1 or arrays["probability"].shape != gaussian.shape:
+        return "draws are of one task, and probability has its shape"
+    if np.any((arrays["probability"] < 0) | (arrays["probability"] > 1)):
+        return "probability is not between 0 and 1"
+    whole = all(x.ndim == 1 and x.dtype.kind in "iu" for x in (ends, places))
+    if not whole or values.shape != places.shape or values.dtype.kind != "f" or not len(ends):
+        return "draws are not whole numbers and as many values"
+    rising = ends[0] >= 0 and np.all(np.diff(ends) >= 0) and ends[-1] == len(places)
+    inside = np.all((places >= 0) & (places < len(gaussian)))
+    return "" if rising and inside and np.all(np.isfinite(values)) else "draws are out of range"
 
 
 def _fault_of_components(arrays: dict[str, Any]) -> str:

@@ -1,0 +1,1 @@
+"""The learned prior by sampling which coordinates are non-zero, for coherent columns."""

@@ -1,0 +1,128 @@
+"""What a set of non-zero coordinates leaves to see, and what any other column would add to it.
+
+The notation is that of :mod:`cofem.learning.supports.chain`. All functions are compiled.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from cofem.solvers.compiled import compiled
+
+# Shares of a column, or of y, below this are rounding.
+ROUNDING = 1e-14
+# Odds below e to this of the best are nothing.
+NEGLIGIBLE = -40.0
+# A weight is never smaller, so that it has a logarithm.
+TINY = 1e-300
+
+Matrix = np.ndarray
+
+
+@compiled
+def precision_of(gram: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k: int) -> Matrix:
+    """Return Φ_SᵀΦ_S + diag(1/v)."""
+    found = np.empty((k, k))
+    for i in range(k):
+        for m in range(k):
+            found[i, m] = gram[i, places[m]]
+        found[i, i] += 1 / scales[slabs[i]]
+    return found
+
+
+@compiled
+def look(
+    gram: Matrix,
+    correlation: Matrix,
+    power_of_y: float,
+    scales: Matrix,
+    places: Matrix,
+    slabs: Matrix,
+    k: int,
+    s: Matrix,
+    t: Matrix,
+) -> float:
+    """Write s and t of every column; return q."""
+    s[:] = 1.0
+    t[:] = correlation
+    if k == 0:
+        return power_of_y
+    factor = np.linalg.cholesky(precision_of(gram, scales, places, slabs, k))
+    q = power_of_y
+    seen = np.empty((k, len(s)))
+    right = np.empty(k)
+    # Rows of L⁻¹ G by forward substitution.
+    for i in range(k):
+        seen[i] = gram[i]
+        right[i] = correlation[places[i]]
+        for m in range(i):
+            seen[i] -= factor[i, m] * seen[m]
+            right[i] -= factor[i, m] * right[m]
+        seen[i] /= factor[i, i]
+        right[i] /= factor[i, i]
+        s -= seen[i] * seen[i]
+        t -= right[i] * seen[i]
+        q -= right[i] ** 2
+    for j in range(len(s)):
+        s[j] = max(s[j], ROUNDING)
+    return max(q, ROUNDING * power_of_y)
+
+
+@compiled
+def gains(
+    scales: Matrix,
+    log_odds: Matrix,
+    s: Matrix,
+    t: Matrix,
+    q: float,
+    free: Matrix,
+    beta: float,
+    degrees: float,
+    heat: float,
+    logs: Matrix,
+) -> tuple[float, float]:
+    """Write the log odds of every free coordinate and slab; return their sum and its scale."""
+    top = -math.inf
+    for j in range(len(s)):
+        for a in range(len(scales)):
+            if not free[j]:
+                logs[j, a] = -math.inf
+                continue
+            grown = 1 + scales[a] * s[j]
+            fall = scales[a] * t[j] * t[j] / grown
+            if beta > 0:
+                gain = 0.5 * beta * fall
+            else:
+                gain = -0.5 * degrees * math.log(max(1 - fall / q, ROUNDING))
+            logs[j, a] = log_odds[a] + heat * (gain - 0.5 * math.log(grown))
+            top = max(top, logs[j, a])
+    total = 0.0
+    for j in range(len(s)):
+        for a in range(len(scales)):
+            if logs[j, a] - top > NEGLIGIBLE:
+                total += math.exp(logs[j, a] - top)
+    return total, top
+
+
+@compiled
+def score(
+    gram: Matrix,
+    scales: Matrix,
+    places: Matrix,
+    slabs: Matrix,
+    k: int,
+    log_odds: Matrix,
+    q: float,
+    beta: float,
+    degrees: float,
+) -> float:
+    """Return log p(y | S, v) + log p(S, v) at the present weights, up to a constant."""
+    found = -0.5 * (beta * q if beta > 0 else degrees * math.log(q))
+    if k:
+        factor = np.linalg.cholesky(precision_of(gram, scales, places, slabs, k))
+        for i in range(k):
+            grown = math.log(factor[i, i]) + 0.5 * math.log(scales[slabs[i]])
+            found += log_odds[slabs[i]] - grown
+    return found

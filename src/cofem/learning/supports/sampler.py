@@ -1,0 +1,239 @@
+"""The posterior under the learned prior, by Markov chains over which coordinates are non-zero.
+
+Where columns are coherent the posterior has several modes, and neither expectation propagation
+nor one precision for each coordinate finds its way between them. A chain that moves effects from
+column to column does (:mod:`cofem.learning.supports.chain`), at a cost that is small as long as
+the matrix is. Two chains run: one begins with nothing and its evidence counts little at first, the
+other begins where expectation propagation ended. Where they agree the answer is the posterior.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cofem import backend
+from cofem.learning.supports.chain import PROPOSALS, run_chain
+from cofem.learning.supports.draws import Draws
+from cofem.model.model import Model
+
+# Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
+LARGEST_MATRIX = 2_000_000
+# Operations up to which they are: some seconds.
+LARGEST_COST = 5e9
+# Columns whose cosine is above this are nearly alike.
+ALIKE = 0.9
+# Sweeps before those that count, and that count, of every chain; then they are compared.
+WARMING, COUNTED = 100, 200
+# Chains that disagree go on, so many times, each time twice as long.
+LONGER = 2
+# The root mean square difference of the chains' means, in error bars: each is known to about
+# that over √2.
+AGREE = 0.25
+# Coordinates that are non-zero less often hardly enter the comparison.
+RARE = 0.05
+# The evidence of the first sweep counts to this power.
+HOTTEST = 0.1
+# Slabs differ by this factor in variance, two in size: a coarser grid tells equal sizes from
+# unequal ones less well. The smallest is so large beside the noise.
+SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
+# Coefficients of coherent columns may cancel: the largest slab is this much larger than the
+# largest single coefficient that explains y.
+CANCELLING = 100.0
+MOST_SLABS = 24
+# A chain is left for the callback after so many sweeps.
+BLOCK = 25
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What the chains say.
+
+    Attributes
+    ----------
+    draws : Draws
+        Of z, with its averages.
+    noise_precision : float
+        One over the mean of the noise variance.
+    distance : float
+        Of the two chains' means, in error bars.
+    sweeps : int
+        Of both chains, those that count.
+    """
+
+    draws: Draws
+    noise_precision: float
+    distance: float
+    sweeps: int
+
+
+def can_sample(model: Model) -> bool:
+    """Whether chains are made for this model: one task, real, a matrix that is not large."""
+    rows, columns = model.tasks[0].operator.shape
+    return (
+        len(model.tasks) == 1
+        and model.sparsifier is None
+        and model.tie.labels is None
+        and model.tie.coupling is None
+        and not model.nonnegative
+        and not backend.is_complex(model.like)
+        and not model.tasks[0].operator.splits_rows
+        and min(rows, columns) > 2
+        and rows * columns <= LARGEST_MATRIX
+    )
+
+
+def sampling_cost(unknowns: int, nonzeros: int) -> float:
+    """Return about how many operations the chains take."""
+    looks = nonzeros + 2 * PROPOSALS
+    return 2.0 * (WARMING + COUNTED) * looks * unknowns * (nonzeros + 3) ** 2
+
+
+def columns_alike(model: Model, likely: np.ndarray) -> bool:
+    """Whether a column that is likely in the support is nearly like any other column."""
+    phi = backend.to_numpy(model.tasks[0].operator.to_dense())
+    lengths = np.linalg.norm(phi, axis=0)
+    columns = phi / np.where(lengths > 0, lengths, 1.0)
+    cosines = np.abs(columns[:, likely].T @ columns)
+    cosines[np.arange(len(likely)), likely] = 0.0
+    return bool(np.any(cosines > ALIKE))
+
+
+def sample_supports(
+    model: Model,
+    beta: float,
+    likely_noise: float,
+    likely: np.ndarray,
+    seed: int,
+    tell: Callable[[np.ndarray, int], bool] | None = None,
+) -> Sampled:
+    """Run the chains.
+
+    Parameters
+    ----------
+    model : Model
+        For which :func:`can_sample` holds.
+    beta : float
+        The noise precision; zero if it is to be learned.
+    likely_noise : float
+        What it may be about.
+    likely : integer array
+        The coordinates that are non-zero where the second chain begins.
+    tell : function, optional
+        Is given the mean so far and the number of sweeps; True ends the chains.
+    """
+    task = model.tasks[0]
+    phi, y = (backend.to_numpy(x).astype(np.float64) for x in (task.operator.to_dense(), task.y))
+    lengths = np.linalg.norm(phi, axis=0)
+    lengths[lengths == 0] = 1.0
+    columns = np.ascontiguousarray((phi / lengths).T)
+    scales = _scales(columns @ y, likely_noise)
+    chains = [
+        _Chain(columns, y, scales, beta, seed, np.empty(0, np.int64), warming=True),
+        _Chain(columns, y, scales, beta, seed + 1, likely, warming=False),
+    ]
+    count, distance = COUNTED, math.inf
+    for again in range(LONGER + 1):
+        stopped = any(chain.go_on(count, tell) for chain in chains)
+        chains = [chain for chain in chains if chain.counted]
+        if stopped and len(chains) < 2:
+            break
+        distance = _distance(*chains)
+        if stopped or distance <= AGREE or again == LONGER:
+            break
+        count *= 2
+    best = _those_that_count(chains) if len(chains) == 2 else chains
+    draws = Draws.of(lengths, [c.draws() for c in best])
+    noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
+    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains))
+
+
+def _scales(correlation: np.ndarray, likely_noise: float) -> np.ndarray:
+    """Return slab variances over the noise variance, from just visible to all there can be."""
+    top = CANCELLING * max(float(np.max(correlation**2)) * likely_noise, 1.0)
+    number = math.ceil(math.log(top / SMALLEST_SCALE, SCALE_RATIO)) + 1
+    number = min(max(number, 2), MOST_SLABS)
+    return np.asarray(np.geomspace(SMALLEST_SCALE, max(top, 10 * SMALLEST_SCALE), number))
+
+
+class _Chain:
+    """One chain, with what is kept of its sweeps."""
+
+    def __init__(
+        self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
+        likely: np.ndarray, warming: bool,
+    ) -> None:  # fmt: skip
+        self._parts = columns, y, scales, 1 / len(scales)
+        self._beta, self._random = beta, np.random.default_rng(seed)
+        self._places = likely[: len(y) // 2].astype(np.int64)
+        self._slabs = np.full(len(self._places), len(scales) // 2, np.int64)
+        self.counted = 0
+        self.noise: list[np.ndarray] = []
+        self.scores: list[np.ndarray] = []
+        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        self._sums = np.zeros((3, len(columns)))
+        powers = np.linspace(HOTTEST, 1.0, WARMING) if warming else np.ones(WARMING)
+        self._run(powers, counts=False)
+
+    def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
+        """Make sweeps that count; return whether ``tell`` asked to stop."""
+        for _ in range(0, sweeps, BLOCK):
+            self._run(np.ones(BLOCK), counts=True)
+            if tell is not None and tell(self.mean, self.counted):
+                return True
+        return False
+
+    def _run(self, powers: np.ndarray, counts: bool) -> None:
+        first = 0 if counts else len(powers) - 1
+        sizes, places, values, noise, scores, *sums, self._places, self._slabs = run_chain(
+            *self._parts, self._places, self._slabs, self._beta, powers, first,
+            self._random,
+        )  # fmt: skip
+        if counts:
+            self._kept.append((sizes, places, values))
+            self.noise.append(noise)
+            self.scores.append(scores)
+            self._sums += len(sizes) * np.asarray(sums)
+            self.counted += len(sizes)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return np.asarray(self._sums[0] / self.counted)
+
+    @property
+    def score(self) -> tuple[float, float]:
+        """The mean log posterior of the sweeps, and their standard deviation."""
+        scores = np.concatenate(self.scores)
+        return float(np.mean(scores)), float(np.std(scores))
+
+    def draws(self) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray, np.ndarray]], int]:
+        return self._sums, self._kept, self.counted
+
+
+def _distance(one: _Chain, other: _Chain) -> float:
+    """Return how far the means are apart, in error bars, over coordinates that matter."""
+    (sums, _, n), (more, _, m) = one.draws(), other.draws()
+    total = (sums + more) / (n + m)
+    variance = total[1] - total[0] ** 2
+    counts = (total[2] > RARE) & (variance > 0)
+    if not np.any(counts):
+        return 0.0
+    apart = (one.mean - other.mean)[counts] ** 2 / variance[counts]
+    return float(np.sqrt(np.mean(apart)))
+
+
+def _those_that_count(chains: list[_Chain]) -> list[_Chain]:
+    """Leave a chain out that stayed at a place far less probable than the other's.
+
+    Between two modes that no move connects the time spent says nothing about their weights, but
+    the posterior density does: a chain whose density is below the other's by more than both
+    fluctuate is at a lesser mode.
+    """
+    (one, spread_one), (other, spread_other) = (chain.score for chain in chains)
+    far = 3 * (spread_one + spread_other)
+    if abs(one - other) <= far:
+        return chains
+    return [chains[0] if one > other else chains[1]]
