@@ -25,7 +25,7 @@ from cofem.many.inputs import (
 from cofem.many.layout import FAILED, PENDING, Layout, Outcome
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
-from cofem.many.together import check_together, fit_together, on_device
+from cofem.many.together import fit_together, on_device
 from cofem.operators import LinearOperator, as_operator
 
 # A chunk is about this much work, and returns at most this many bytes.
@@ -96,7 +96,7 @@ def fit_many(
     check_options(fit_options)
     noise = noise_of(fit_options, len(Y))
     if on_device(Y):
-        return _on_device(as_operator(phi), Y, noise, fit_options, store)
+        return fit_together(as_operator(phi), Y, noise, fit_options, store)
     op = operator_of(phi)
     Y = problems_of(Y, op)
     work = _Work(op, Y, noise, fit_options)
@@ -106,22 +106,6 @@ def fit_many(
     pending = np.flatnonzero((state == PENDING) | (state == FAILED))
     _run(work, pending, target, n_jobs)
     return result_of(target, len(Y), fit_options.get("tol"))
-
-
-def _on_device(
-    op: LinearOperator, Y: Any, noise: Any, options: dict[str, Any], store: Any
-) -> ManyPosteriors:
-    check_together(options, noise)
-    if Y.ndim != 2 or Y.shape[1] != op.shape[0]:
-        raise ValueError(
-            f"Y must have shape (P, {op.shape[0]}), one problem in every row, "
-            f"got {tuple(Y.shape)}"
-        )
-    if store is not None:
-        raise TypeError("store is for rows on the host: those on a device are fitted at once")
-    target = open_store(None, {}, False)
-    fit_together(op, Y, noise, options, np.arange(len(Y)), target)
-    return result_of(target, len(Y), options.get("tol"))
 
 
 # -- the work ------------------------------------------------------------------------------

@@ -16,7 +16,8 @@ import numpy as np
 from cofem import backend, fitting
 from cofem.backend import Array
 from cofem.many.layout import Layout, Outcome
-from cofem.many.stores import Store
+from cofem.many.result import ManyPosteriors, result_of
+from cofem.many.stores import open_store
 from cofem.operators import LinearOperator
 
 # Unknowns of one large fit: beyond this a GPU is busy and only its memory fills.
@@ -71,7 +72,26 @@ def on_device(Y: Any) -> bool:
     )
 
 
-def check_together(options: dict[str, Any], noise: Any) -> None:
+def fit_together(
+    phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any
+) -> ManyPosteriors:
+    """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
+    _check(phi, Y, noise, options, store)
+    target, size = open_store(None, {}, False), max(1, AT_ONCE // phi.shape[1])
+    for first in range(0, len(Y), size):
+        rows = slice(first, min(first + size, len(Y)))
+        precision = noise[rows] if isinstance(noise, np.ndarray) else noise
+        outcomes = _fitted(phi, Y[rows, :], precision, options)
+        if target.layout is None:
+            kind = np.asarray(outcomes[0].mean).dtype.name
+            target.create(Layout(len(Y), phi.shape[1], phi.shape[1], kind))
+        target.write(dict(enumerate(outcomes, start=first)))
+    return result_of(target, len(Y), options.get("tol"))
+
+
+def _check(
+    phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any
+) -> None:
     """Refuse what is not of one problem alone."""
     if noise is None:
         raise TypeError(
@@ -86,28 +106,13 @@ def check_together(options: dict[str, Any], noise: Any) -> None:
     for name in options:
         if name not in ALLOWED:
             raise TypeError(f"{name} is no option for rows on a device; move Y to the host")
-
-
-def fit_together(
-    phi: LinearOperator,
-    Y: Array,
-    noise: Any,
-    options: dict[str, Any],
-    pending: np.ndarray,
-    target: Store,
-) -> None:
-    """Fit the pending rows of Y (P, N), as many at a time as keep a device busy."""
-    size = max(1, AT_ONCE // phi.shape[1])
-    for first in range(0, len(pending), size):
-        chosen = pending[first : first + size]
-        precision = noise[chosen] if isinstance(noise, np.ndarray) else noise
-        outcomes = _fitted(phi, Y[chosen, :], precision, options)
-        if target.layout is None:
-            one = outcomes[0]
-            assert one.mean is not None
-            sizes = (phi.shape[1], phi.shape[1])
-            target.create(Layout(len(Y), *sizes, np.dtype(one.mean.dtype).name))
-        target.write(dict(zip((int(i) for i in chosen), outcomes, strict=True)))
+    if store is not None:
+        raise TypeError("store is for rows on the host: those on a device are fitted at once")
+    if Y.ndim != 2 or Y.shape[1] != phi.shape[0]:
+        raise ValueError(
+            f"Y must have shape (P, {phi.shape[0]}), one problem in every row, "
+            f"got {tuple(Y.shape)}"
+        )
 
 
 def _fitted(
