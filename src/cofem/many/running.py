@@ -58,8 +58,7 @@ def fit_many(
     Y : array (P, N)
         May be memory-mapped: rows are read as they are needed. Tensors on the host are
         welcome, here and for phi; the results are NumPy's arrays all the same. Rows on a
-        device are fitted together, as one large problem, with ``prior="ard"`` and
-        ``noise_precision`` given; they stop together, and have no evidence of their own.
+        device are fitted together, with ``prior="ard"`` and the noise given.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
     store : path, optional
@@ -94,12 +93,11 @@ def fit_many(
     if n_jobs is not None:
         check_jobs(n_jobs)
     check_options(fit_options)
-    noise = noise_of(fit_options, len(Y))
     if on_device(Y):
-        return fit_together(as_operator(phi), Y, noise, fit_options, store)
+        return fit_together(as_operator(phi), Y, fit_options, store)
     op = operator_of(phi)
     Y = problems_of(Y, op)
-    work = _Work(op, Y, noise, fit_options)
+    work = _Work(op, Y, noise := noise_of(fit_options, len(Y)), fit_options)
     same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
     state = target.state(len(Y))

@@ -15,6 +15,7 @@ import numpy as np
 
 from cofem import backend, fitting
 from cofem.backend import Array
+from cofem.many.inputs import noise_of
 from cofem.many.layout import Layout, Outcome
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import open_store
@@ -73,9 +74,10 @@ def on_device(Y: Any) -> bool:
 
 
 def fit_together(
-    phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any
+    phi: LinearOperator, Y: Array, options: dict[str, Any], store: Any
 ) -> ManyPosteriors:
     """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
+    noise = noise_of(options, len(Y))
     _check(phi, Y, noise, options, store)
     target, size = open_store(None, {}, False), max(1, AT_ONCE // phi.shape[1])
     for first in range(0, len(Y), size):

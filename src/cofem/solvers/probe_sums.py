@@ -37,12 +37,15 @@ class ProbeSums:
         """Add what was summed elsewhere: of the estimates, and of their squares."""
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
-    def share(self, group: Group, beside: Array | None) -> Array | None:
-        """Add up over the processes, and with the same call the solutions ``beside``."""
+    def share(self, group: Group, beside: Array | None, like: Array) -> Array | None:
+        """Add up over the processes, and with the same call the solutions ``beside``.
+
+        In like's precision: what is sent is what costs.
+        """
         if group.size == 1:
             return beside
         xp = backend.namespace(self._sums[0])
-        rows = xp.stack(self._sums)
+        rows = xp.astype(xp.stack(self._sums), like.dtype)
         if beside is None:
             total = group.sum(rows)
         else:

@@ -183,7 +183,7 @@ def estimate_diagonal(
             x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
             sums.add(p, x, scaling)
         told.append(Solved.of(found, skip))
-    beside = sums.share(group, beside)
+    beside = sums.share(group, beside, scaling)
     everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
     diagonal, variance = sums.finish(n_probes, scaling)
     return DiagonalEstimate(

@@ -43,15 +43,12 @@ class Scalars(Protocol):
 
     def set(self, **values: Array) -> None:
         """Give kinds new values; arrays that a graph reads keep their address."""
-        ...
 
     def running(self) -> Array:
         """Which systems neither rest nor have failed."""
-        ...
 
     def failed(self) -> Array:
         """Where the matrix was not positive."""
-        ...
 
 
 class Steps(Protocol):
@@ -73,32 +70,26 @@ class Steps(Protocol):
     @property
     def xp(self) -> Any:
         """The namespace of the scalars."""
-        ...
 
     @property
     def eps(self) -> float:
         """The rounding of the arrays' numbers."""
-        ...
 
     @property
     def scalars(self) -> Scalars:
         """The systems' numbers, in the systems' own order."""
-        ...
 
     @property
     def knows_rounding(self) -> bool:
         """Whether :meth:`rounding` has an answer; else all residuals are recomputed at the end."""
-        ...
 
     @property
     def looks_are_cheap(self) -> bool:
         """Whether a look costs less than a step."""
-        ...
 
     @property
     def steps_between_looks(self) -> int:
         """How many steps to take before the next look."""
-        ...
 
     @property
     def lowers_at_looks(self) -> bool:
@@ -106,81 +97,63 @@ class Steps(Protocol):
 
         Otherwise they are asked together, when none runs any more.
         """
-        ...
 
     def do(self, name: Any, work: Callable[..., None], *arguments: Any, products: int = 0) -> None:
         """Do work that reads no number; what has the same name may be recorded and repeated.
 
         ``products``: how often it multiplies the rows that are worked on.
         """
-        ...
 
     def set_tolerances(self, rtol: np.ndarray, balance: np.ndarray) -> None:
         """Take squared tolerances of systems (Q,)."""
-        ...
 
     def begin(self) -> Array:
         """R = B, X = 0; return rᴴM⁻¹r."""
-        ...
 
     def start(self) -> None:
         """Move X to its start, if there is one; not where the right-hand side is zero."""
-        ...
 
     def step(self, record: bool) -> None:
         """One step of every system that runs and is above its goal; ``record`` coefficients."""
-        ...
 
     def sizes(self) -> Array:
         """Return rᴴM⁻¹r of every system."""
-        ...
 
     def joint_size(self, of: Array) -> Array:
         """Return Σ ‖r‖² over the systems ``of`` which it is true, for all the same."""
-        ...
 
     def pull(self, of: Array) -> Array | None:
         """Return Σ |diagonal x|²/M of systems; zero is allowed where it is not asked for.
 
         None where it is known at no cost that none of these must balance.
         """
-        ...
 
     def rounding(self, of: Array) -> Array:
         """Bound how far the recursion's residual has parted from the true one, as a norm."""
-        ...
 
     def recompute(self, of: Array) -> None:
         """R = B − A X at least where asked for, and let directions begin anew there."""
-        ...
 
     def restore(self) -> None:
         """Bring back the systems that were set aside."""
-        ...
 
     def mark(self) -> None:
         """Queue the answer for the next look."""
-        ...
 
     def look(self) -> bool:
         """Wait: whether a system runs. The others may be set aside until :meth:`restore`."""
-        ...
 
     def report(self, *scalars: Array) -> None:
         """Queue a copy of scalars for the host."""
-        ...
 
     def reported(self) -> np.ndarray:
         """Wait for the report, (number of scalars, Q) in double precision."""
-        ...
 
     def coefficients(self) -> list[Coefficients]:
         """Return each system's step lengths and ratios."""
-        ...
 
     def solution(self) -> Array:
         """Return X (Q, D)."""
-        ...
 
 
 class HostScalars:
