@@ -38,12 +38,12 @@ def reason_to_sample(model: Model, ends: Sequence[End], believed: bool) -> str:
     if not can_sample(model):
         return ""
     end = _trusted_most(ends)
-    likely = _likely(end)
-    if sampling_cost(model.tasks[0].operator.shape[1], len(likely)) > LARGEST_COST:
-        return ""
     if not believed:
         return end.certificate.value
-    return "some columns of phi are nearly alike" if columns_alike(model, likely) else ""
+    likely = _likely(end)
+    costly = sampling_cost(model.tasks[0].operator.shape[1], len(likely)) > LARGEST_COST
+    alike = not costly and columns_alike(model, likely)
+    return "some columns of phi are nearly alike" if alike else ""
 
 
 def _trusted_most(ends: Sequence[End]) -> End:
@@ -60,8 +60,11 @@ def _likely(end: End) -> np.ndarray:
 
 def sampled(
     model: Model, ends: Sequence[End], given: bool, settings: Settings, why: str
-) -> Learned:
-    """Return the posterior under the learned prior by chains, begun where the ends are."""
+) -> Learned | None:
+    """Return the posterior under the learned prior by chains, begun where the ends are.
+
+    None, if there are so many non-zeros that it would take too long.
+    """
     end = _trusted_most(ends)
     history = {name: list(column) for name, column in end.found.history.items()}
     products = max(int(e.found.history["products"][-1]) for e in ends)
@@ -72,6 +75,8 @@ def sampled(
         model, beta, beta or end.rule.noise_precisions[0], likely, settings.seed,
         _teller(model, history, settings),
     )  # fmt: skip
+    if found is None:
+        return None
     draws = found.draws.like(model.like)
     model = model.with_noise([beta or found.noise_precision])
     xp = backend.namespace(model.like)

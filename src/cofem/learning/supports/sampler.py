@@ -33,6 +33,8 @@ LONGER = 2
 # The root mean square difference of the chains' means, in error bars: each is known to about
 # that over √2.
 AGREE = 0.25
+# A start with so many times the coordinates that another chain found is no help.
+MANY_MORE = 2
 # Coordinates that are non-zero less often hardly enter the comparison.
 RARE = 0.05
 # The evidence of the first sweep counts to this power.
@@ -109,8 +111,8 @@ def sample_supports(
     likely: np.ndarray,
     seed: int,
     tell: Callable[[np.ndarray, int], bool] | None = None,
-) -> Sampled:
-    """Run the chains.
+) -> Sampled | None:
+    """Run the chains; None, if so many coordinates are non-zero that it would take too long.
 
     Parameters
     ----------
@@ -121,7 +123,8 @@ def sample_supports(
     likely_noise : float
         What it may be about.
     likely : integer array
-        The coordinates that are non-zero where the second chain begins.
+        The coordinates that are non-zero where the second chain begins, unless they are many
+        more than those that the first found.
     tell : function, optional
         Is given the mean so far and the number of sweeps; True ends the chains.
     """
@@ -131,10 +134,16 @@ def sample_supports(
     lengths[lengths == 0] = 1.0
     columns = np.ascontiguousarray((phi / lengths).T)
     scales = _scales(columns @ y, likely_noise)
-    chains = [
-        _Chain(columns, y, scales, beta, seed, np.empty(0, np.int64), warming=True),
-        _Chain(columns, y, scales, beta, seed + 1, likely, warming=False),
-    ]
+    nothing = np.empty(0, np.int64)
+    first = _Chain(columns, y, scales, beta, seed, nothing)
+    if not first.warm(np.linspace(HOTTEST, 1.0, WARMING)):
+        return None
+    from_nothing = len(likely) > MANY_MORE * max(first.size, 1)
+    second = _Chain(columns, y, scales, beta, seed + 1, nothing if from_nothing else likely)
+    powers = np.linspace(HOTTEST, 1.0, WARMING) if from_nothing else np.ones(WARMING)
+    if not second.warm(powers):
+        return None
+    chains = [first, second]
     count, distance = COUNTED, math.inf
     for again in range(LONGER + 1):
         stopped = any(chain.go_on(count, tell) for chain in chains)
@@ -164,7 +173,7 @@ class _Chain:
 
     def __init__(
         self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
-        likely: np.ndarray, warming: bool,
+        likely: np.ndarray,
     ) -> None:  # fmt: skip
         self._parts = columns, y, scales, 1 / len(scales)
         self._beta, self._random = beta, np.random.default_rng(seed)
@@ -175,8 +184,19 @@ class _Chain:
         self.scores: list[np.ndarray] = []
         self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
         self._sums = np.zeros((3, len(columns)))
-        powers = np.linspace(HOTTEST, 1.0, WARMING) if warming else np.ones(WARMING)
-        self._run(powers, counts=False)
+
+    @property
+    def size(self) -> int:
+        """How many coordinates are non-zero now."""
+        return len(self._places)
+
+    def warm(self, powers: np.ndarray) -> bool:
+        """Make sweeps that do not count; return whether the others are worth their time."""
+        for first in range(0, len(powers), BLOCK):
+            self._run(powers[first : first + BLOCK], counts=False)
+            if sampling_cost(self._sums.shape[1], self.size) > LARGEST_COST:
+                return False
+        return True
 
     def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
         """Make sweeps that count; return whether ``tell`` asked to stop."""
