@@ -61,6 +61,7 @@ class Controller:
         self._steps, self._joint, self._max_steps = steps, joint, max_steps
         self._keep = keep_coefficients
         self._balanced = bool(np.any(balance > 0)) and not joint
+        self._lowers_at_looks = self._balanced and steps.lowers_at_looks
         steps.set_tolerances(rtol**2, balance**2)
 
     def run(self) -> CGResult:
@@ -121,10 +122,6 @@ class Controller:
         self._steps.restore()
         self._steps.do(("lower", self._max_steps), self._lower_and_mark)
         return self._steps.look()
-
-    @property
-    def _lowers_at_looks(self) -> bool:
-        return self._balanced and self._steps.lowers_at_looks
 
     # -- work that is queued: nothing here reads a number ------------------------------------
 
