@@ -3,11 +3,15 @@
 
     python3 dev.py demo [ARGUMENTS]   the demonstration: cofem demo ARGUMENTS
     python3 dev.py test [ARGUMENTS]   all tests: pytest ARGUMENTS
+    python3 dev.py test --no-torch    the same without installing torch; its tests are skipped
     python3 dev.py lint               ruff and mypy
     python3 dev.py docs               the documentation, in site/; a warning is an error
 
 Needs nothing but Python 3.11 or newer with venv and pip. The environment is .venv
 beside this file; it is installed anew only when pyproject.toml has changed.
+
+torch from the usual index brings the CUDA libraries on Linux: gigabytes that a CPU does not
+need. --no-torch avoids it; so does installing a CPU build of torch into .venv first.
 """
 
 import hashlib
@@ -15,12 +19,20 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
 STAMP = VENV / "cofem-dev.json"
 OLDEST = (3, 11)
+# A warning is an error, all of them are shown, nothing is kept from the last time.
+SPHINX = ("-b", "html", "-W", "--keep-going", "-q", "-E", "-d", ".venv/doctrees")
+# Measured on Linux with Python 3.11: docs/install.md has the table.
+SIZES = {
+    (): "about 150 MB to download, 600 MB on the disk; one to three minutes",
+    ("torch-test",): "torch alone is 200 MB (CPU) or several GB (with CUDA libraries)",
+}
 
 
 def main(arguments):
@@ -36,7 +48,9 @@ def main(arguments):
         python = environment(extras=())
         return call(python, "-m", "cofem", "demo", *rest)
     if command == "test":
-        python = environment(extras=("test", "lint"))
+        torch = () if "--no-torch" in rest else ("torch-test",)
+        rest = [word for word in rest if word != "--no-torch"]
+        python = environment(extras=("test", "lint", *torch))
         # The matrices of the tests are small: BLAS threads would only wait for each other.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         return call(python, "-m", "pytest", *rest, where=ROOT)
@@ -49,10 +63,12 @@ def main(arguments):
         return max(codes)
     if command == "docs" and not rest:
         # The tutorials run while the site is built: it needs what the tests need.
-        python = environment(extras=("test", "lint", "docs"))
+        python = environment(extras=("test", "docs"))
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")  # see docs/dependencies.md
-        return call(python, "-m", "mkdocs", "build", "--strict", "--quiet", where=ROOT)
+        code = call(python, "-m", "sphinx", *SPHINX, "docs", "site", where=ROOT)
+        if code == 0:
+            note(f"open {ROOT / 'site' / 'index.html'}")
+        return code
     return complain(f"unknown command {' '.join(arguments)!r}; see python3 dev.py --help")
 
 
@@ -74,13 +90,36 @@ def environment(extras):
              "on Debian and Ubuntu, install python3-venv")
     asked = sorted(have | set(extras))
     note("installing cofem" + (f" with {', '.join(asked)}" if asked else ""))
+    for part, size in SIZES.items():
+        if set(part) <= set(asked) - have and not (part == () and here):
+            note(size)
     STAMP.unlink(missing_ok=True)  # whatever happens now, the old stamp is no longer true
     target = str(ROOT) + (f"[{','.join(asked)}]" if asked else "")
-    # Twice quiet: errors only.
-    pip = [str(python), "-m", "pip", "-qq", "--disable-pip-version-check"]
-    must([*pip, "install", "--editable", target], "installation failed")
+    pip_install(python, target)
     STAMP.write_text(json.dumps(dict(wanted, extras=asked)), encoding="utf-8")
     return python
+
+
+def pip_install(python, target):
+    """Install, and say in a line each what pip fetches: it is otherwise silent for minutes."""
+    pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install"]
+    began, said = time.monotonic(), []
+    with subprocess.Popen(
+        [*pip, "--progress-bar=off", "--editable", target],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    ) as process:  # fmt: skip
+        for line in process.stdout:
+            said.append(line)
+            words = line.split()
+            if words[:1] == ["Downloading"] or words[:2] == ["Using", "cached"]:
+                named = words[2] if words[0] == "Using" else words[1]
+                note(f"  {named.rsplit('/', 1)[-1].split('-')[0]} {' '.join(words[-2:])}")
+            elif words[:1] == ["Installing"] and "packages:" in words:
+                note(f"  unpacking {line.count(',') + 1} packages")
+    if process.returncode:
+        print("".join(said[-40:]), file=sys.stderr)
+        sys.exit(complain("installation failed; the last lines of pip are above"))
+    note(f"installed in {time.monotonic() - began:.0f} s")
 
 
 def read_stamp():

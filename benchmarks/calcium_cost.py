@@ -56,6 +56,11 @@ def _ways() -> dict[str, Callable[[Recording], float]]:
     options: dict[str, dict[str, Any]] = {
         "ours, order 2, time constants given": {"tau_d": 0.7, "tau_r": 0.05, "method": "banded"},
         "ours, order 1, decay time searched": {"method": "banded"},
+        "ours, jumps, time constants and response given": {
+            "tau_d": 0.7,
+            "tau_r": 0.05,
+            "response": "linear",
+        },
         "ours, default (everything chosen per cell)": {},
     }
     for name, given in options.items():

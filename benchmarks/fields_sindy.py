@@ -10,6 +10,7 @@ import scipy.integrate
 import scipy.signal
 
 import cofem
+from cofem.fields import SparseBayesOptimizer
 from common import Claim, Result, Table
 from fields_common import compare, optional
 
@@ -81,6 +82,13 @@ def by_cofem(problem: Motion) -> tuple[np.ndarray, np.ndarray]:
     return found, np.stack(intervals, axis=-1)
 
 
+def by_optimizer(problem: Motion) -> tuple[np.ndarray, np.ndarray]:
+    """Return what PySINDy gets from our optimizer, told how much smoothing left of a sample."""
+    found = SparseBayesOptimizer(independent=(ORDER + 1) / WINDOW)
+    found.fit(problem.library, problem.velocities)
+    return found.coef_.T, np.stack([found.coef_low_.T, found.coef_high_.T])
+
+
 def by_least_squares(problem: Motion) -> tuple[np.ndarray, None]:
     """Return least squares without any selection."""
     return np.linalg.lstsq(problem.library, problem.velocities, rcond=None)[0], None
@@ -115,7 +123,8 @@ def run(quick: bool) -> Result:
     """Measure three levels of noise."""
     has_pysindy = optional("pysindy") is not None
     methods = {
-        "cofem": by_cofem,
+        "cofem, rows as if independent": by_cofem,
+        "cofem, a row counts 5/31": by_optimizer,
         "least squares": by_least_squares,
         **{
             f"PySINDy STLSQ, threshold {threshold:g}": (
@@ -129,9 +138,10 @@ def run(quick: bool) -> Result:
     for noise in (0.001, 0.01, 0.05)[: 1 if quick else 3]:
         problems = [simulate(seed, noise) for seed in range(2 if quick else 10)]
         title = f"Lorenz, noise {100 * noise:g} % of the signal"
-        tables.append(compare(title, measures, methods, problems, judge))
+        tables.append(compare(title, measures, methods, problems, judge, "median"))
     low = {row[0]: row for row in tables[0].rows}
+    ours = low["cofem, a row counts 5/31"]
     claim = Claim("with little noise cofem finds Lorenz' seven terms and no other",
-                  float(low["cofem"][2]) == 0 == float(low["cofem"][3]),
-                  f"{low['cofem'][2]} false, {low['cofem'][3]} missed")  # fmt: skip
+                  float(ours[2]) == 0 == float(ours[3]),
+                  f"{ours[2]} false, {ours[3]} missed")  # fmt: skip
     return Result("Sparse identification of dynamics", tables, [claim])

@@ -1,4 +1,4 @@
-"""What each model of docs/models.md is worth, over several problems; and the page's figures.
+"""What each model of docs/notes/models.md is worth, over several problems; and the page's figures.
 
 ``python benchmarks/models.py`` prints the tables; ``--figures FOLDER`` draws the figures, from
 the page's own examples, and prints nothing.

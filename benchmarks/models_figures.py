@@ -1,4 +1,4 @@
-"""The figures of docs/models.md, drawn from the page's own examples and the measurements."""
+"""The figures of docs/notes/models.md, drawn from the page's own examples and the measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from models_evidence import FAMILIES, wavelet_fits
 from models_joint import TASKS, joint_study
 from models_structure import success
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "models.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "notes" / "models.md"
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#999999"  # Okabe and Ito's palette
 
 # Size in inches, rows and columns of axes, and what draws on them.

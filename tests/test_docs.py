@@ -1,9 +1,9 @@
-"""What the documentation shows runs, what it names exists, and the site can be built."""
+"""What the documentation shows runs and prints what it says; what it names exists."""
 
-import doctest
 import importlib
 import importlib.util
 import inspect
+import json
 import os
 import re
 import subprocess
@@ -18,37 +18,58 @@ import cofem
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
-specification = importlib.util.spec_from_file_location("_pages", DOCS / "tutorials" / "_pages.py")
-pages = importlib.util.module_from_spec(specification)
-sys.modules["_pages"] = pages  # dataclasses look their module up
-specification.loader.exec_module(pages)
 
-TUTORIALS = pages.tutorials()
-PAGES = sorted(DOCS.glob("*.md"))
+def extension(name):
+    """Return a module of docs/_extensions."""
+    path = DOCS / "_extensions" / f"{name}.py"
+    specification = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module  # dataclasses look their module up
+    specification.loader.exec_module(module)
+    return module
+
+
+tutorials, snippets = extension("tutorials"), extension("snippets")
+
+TUTORIALS = tutorials.tutorials()
+GUIDE, NOTES = sorted(DOCS.glob("*.md")), sorted(DOCS.glob("notes/*.md"))
+PAGES = [ROOT / "README.md", *GUIDE, *NOTES]
+ALL_PAGES = [*PAGES, *sorted(DOCS.glob("reference/*.md")), DOCS / "tutorials" / "index.md"]
 # Pages whose blocks take minutes; those of the models have tests of their own.
-SLOW = {"rivals.md", "models.md", "paper.md"}
-# Pieces of programs that torchrun starts, or that need a GPU.
-ELSEWHERE = {"distributed.md", "gpu.md"}
+SLOW = {"notes/rivals.md", "notes/models.md"}
 # Sections about another library are skipped where that is not installed.
 FOREIGN = ("sklearn", "spgl1", "oasis", "sigpy", "mne", "torch", "pylops", "dask", "distributed",
-           "zarr", "nibabel", "pywt")  # fmt: skip
+           "zarr", "nibabel", "pywt", "pysindy", "pandas", "xarray", "arviz")  # fmt: skip
+
+
+def name_of(path):
+    return path.relative_to(DOCS if DOCS in path.parents else ROOT).as_posix()
 
 
 # -- tutorials -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorials_run(path):
-    done = list(pages.run(path))
+def test_tutorials_run_print_and_draw(path):
+    done = list(tutorials.run(path))
     assert sum(cell.kind == "code" for cell in done) >= 2
     assert any(cell.printed for cell in done)
-    assert pages.title(path.read_text("utf-8"))
+    assert any(cell.figures for cell in done), "a tutorial without a figure"
+    assert tutorials.title(path.read_text("utf-8"))
+    notebook = json.loads(tutorials.notebook(path, done))
+    assert notebook["nbformat"] == 4
+    assert sum(cell["cell_type"] == "code" for cell in notebook["cells"]) >= 2
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_tutorials_show_their_figures_as_scripts(path):
+    assert "plt.show()" in path.read_text("utf-8")
 
 
 def test_a_tutorial_that_fails_fails(tmp_path):
     bad = tmp_path / "bad.py"
     bad.write_text('"""Bad."""\n# %% [markdown]\n# Text.\n\n# %%\nprint(1)\n\n# %%\nassert 1 > 2\n')
-    cells = pages.run(bad)
+    cells = tutorials.run(bad)
     assert next(cells).source.strip() == "Text."
     assert next(cells).printed == "1\n"
     with pytest.raises(AssertionError):
@@ -58,127 +79,134 @@ def test_a_tutorial_that_fails_fails(tmp_path):
 # -- code in pages -------------------------------------------------------------------------
 
 
-def sections(text):
-    """Yield (heading, blocks) of a page; blocks of one section share their names."""
-    for part in re.split(r"(?m)^## ", text):
-        blocks = re.findall(r"(?m)^```python\n(.*?)^```", part, re.DOTALL)
-        if blocks:
-            yield part.split("\n", 1)[0], blocks
-
-
 def cases():
     for path in PAGES:
-        if path.name in ELSEWHERE:
-            continue
-        slow = [pytest.mark.slow] if path.name in SLOW else []
-        text = path.read_text("utf-8")
-        if any(sections(text)):
-            yield pytest.param(path, marks=slow, id=path.stem)
-
-
-def run_block(block, names, where):
-    if block.lstrip().startswith(">>>"):
-        test = doctest.DocTestParser().get_doctest(block, names, where, where, 0)
-        runner = doctest.DocTestRunner(
-            optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False
-        )
-        said = []
-        runner.run(test, out=said.append, clear_globs=False)
-        names.update(test.globs)
-        assert runner.failures == 0, "".join(said)
-    else:
-        exec(compile(block, where, "exec"), names)
-
-
-def absent(error):
-    return (error.name or "").split(".")[0] in FOREIGN
+        if any(snippet.kind for snippet in snippets.snippets(path.read_text("utf-8"))):
+            slow = [pytest.mark.slow] if name_of(path) in SLOW else []
+            yield pytest.param(path, marks=slow, id=name_of(path))
 
 
 @pytest.mark.parametrize("path", list(cases()))
-def test_blocks_of_pages_run(path, tmp_path, monkeypatch, capsys):
+def test_the_code_of_pages_prints_what_they_say(path, tmp_path, monkeypatch):
     # Programs that a page starts find the package too.
     found = [str(Path(cofem.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, found)))
     monkeypatch.chdir(tmp_path)
     names, skipped, ran = {"__name__": "__main__"}, [], 0
-    for heading, blocks in sections(path.read_text("utf-8")):
-        for block in blocks:
-            try:
-                run_block(block, names, f"{path.name}: {heading}")
-                ran += 1
-            except ModuleNotFoundError as error:
-                if not absent(error):
-                    raise
-                skipped.append(error.name)
-    if not ran:
+    for snippet in snippets.snippets(path.read_text("utf-8")):
+        if snippet.reason is not None:
+            continue
+        try:
+            printed = snippets.run(snippet, names, name_of(path))
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in FOREIGN:
+                raise
+            skipped.append(error.name)
+            continue
+        ran += 1
+        expected = snippet.code if snippet.kind == "console" else snippet.expected
+        if printed or expected:
+            assert expected is not None, f"the page does not show what is printed:\n{printed}"
+            assert snippets.same(printed, expected), f"printed:\n{printed}\nsaid:\n{expected}"
+    if skipped and not ran:
         pytest.skip(f"not installed: {', '.join(skipped)}")
 
 
-def test_a_block_that_is_wrong_is_seen():
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_every_block_of_code_says_what_it_is(path):
+    for snippet in snippets.snippets(path.read_text("utf-8")):
+        assert snippet.kind, f"a block without a language: {snippet.code[:60]!r}"
+        assert snippet.reason is None or len(snippet.reason) > 10
+
+
+def test_code_that_is_wrong_is_seen():
+    page = "```python\nprint(2)\n```\n\n```text\n3\n```\n"
+    (snippet,) = snippets.snippets(page)
+    assert not snippets.same(snippets.run(snippet, {}, "here"), snippet.expected)
     with pytest.raises(AssertionError, match="Expected"):
-        run_block(">>> 1 + 1\n3\n", {}, "here")
+        snippets.run(snippets.Snippet("python", ">>> 1 + 1\n3\n", None, None, (0, 0)), {}, "here")
     with pytest.raises(ZeroDivisionError):
-        run_block("1 / 0", {}, "here")
+        snippets.run(snippets.Snippet("python", "1 / 0", None, None, (0, 0)), {}, "here")
+    failing = snippets.Snippet("console", "$ cofem solve nothing.npy y.npy\n", None, None, (0, 0))
+    with pytest.raises(AssertionError, match=r"nothing\.npy"):
+        snippets.run(failing, {}, "here")
+
+
+@pytest.mark.parametrize(
+    ("printed", "said", "agree"),
+    [
+        ("error 4.1 %", "error 4.0 %", True),  # one in the last digit
+        ("error 4.4 %", "error 4.0 %", False),
+        ("3 found", "5 found", False),
+        ("3 found", "3 named", False),
+        ("141 false", "140 false", True),
+        ("a\nb\nc", "a\n…\nc", True),
+        ("a\nb\nc", "a\nc", False),
+        ("a\nb", "…\nb", True),
+        ("a\nb", "a", False),
+        ("[ 3 70] [1. -2.]", "[ 3 70] [ 1. -2.]", True),
+    ],
+)
+def test_outputs_agree_up_to_rounding(printed, said, agree):
+    assert snippets.same(printed, said) is agree
 
 
 # -- the site ------------------------------------------------------------------------------
 
 
-def nav_entries():
-    text = (ROOT / "mkdocs.yml").read_text("utf-8").split("\nnav:\n", 1)[1]
-    return re.findall(r"([\w/]+\.md)\s*$", text, re.MULTILINE)
-
-
-def test_the_navigation_names_pages_that_exist():
-    entries = nav_entries()
-    assert len(entries) == len(set(entries)) > 20
-    for entry in entries:
-        assert (DOCS / entry).exists() or (DOCS / entry).with_suffix(".py").exists(), entry
-
-
-def test_every_page_is_in_the_navigation():
-    there = {path.relative_to(DOCS).as_posix() for path in [*PAGES, *DOCS.glob("reference/*.md")]}
-    there |= {f"tutorials/{path.stem}.md" for path in TUTORIALS}
-    assert sorted(there - set(nav_entries())) == []
-
-
-@pytest.mark.parametrize(
-    "path", [*PAGES, *DOCS.glob("reference/*.md"), *TUTORIALS], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", [*ALL_PAGES, *TUTORIALS], ids=name_of)
 def test_links_between_pages_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", path.read_text("utf-8")):
-        if not target.startswith(("http://", "https://", "mailto:", "images/")):
+        if not target.startswith(("http://", "https://", "mailto:")):
             aim = path.parent / target
             assert aim.exists() or aim.with_suffix(".py").exists(), target
 
 
-def test_roles_in_docstrings_become_links():
-    made = pages.on_page_content(
-        '<h2 id="cofem.fit">fit</h2><p>See :func:<code>fit</code> and '
-        ":class:<code>~cofem.learning.loop.IterationState</code>.</p>"
-    )
-    assert 'See <a href="#cofem.fit"><code>fit</code></a> and <autoref optional ' in made
-    assert 'identifier="cofem.learning.loop.IterationState"><code>IterationState</code>' in made
+@pytest.mark.parametrize("path", ALL_PAGES, ids=name_of)
+def test_nobody_is_sent_to_an_index_that_does_not_have_us(path):
+    text = path.read_text("utf-8")
+    assert not re.search(r"(pip|conda|mamba|uv)[^\n`]* (install|add) [\"']?cofem", text)
+
+
+def test_words_that_readers_search_for_are_there():
+    guide = " ".join(path.read_text("utf-8") for path in [ROOT / "README.md", *GUIDE]).lower()
+    for word in ("compressed sensing", "regularization", "cite", "expectation maximisation",
+                 "phase transition\n:", "lasso", "glossary"):  # fmt: skip
+        assert word in guide, word
+
+
+def test_guide_pages_are_short():
+    """A page of the guide is read in a few minutes; what is longer belongs into the notes."""
+    words = {path.name: len(path.read_text("utf-8").split()) for path in GUIDE}
+    assert {name: n for name, n in words.items() if n > 1300} == {}
 
 
 @pytest.mark.slow
-def test_the_site_builds_strictly(tmp_path):
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("material")
-    pytest.importorskip("mkdocstrings_handlers.python")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d", tmp_path / "site"]
+def test_the_site_builds_strictly_and_needs_no_network(tmp_path):
+    pytest.importorskip("sphinx")
+    pytest.importorskip("myst_parser")
+    pytest.importorskip("pydata_sphinx_theme")
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q",
+               "-d", tmp_path / "doctrees", "docs", site]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    for entry in nav_entries():
-        built = (tmp_path / "site" / entry).with_suffix(".html").read_text("utf-8")
-        assert "<h1" in built, entry
-        assert not re.search(r'<(script|link|img)[^>]*(src|href)="https?://', built), entry
-    reference = "".join(
-        path.read_text("utf-8") for path in (tmp_path / "site" / "reference").glob("*.html")
-    )
+    built = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
+    assert len(built) > 60
+    for path, text in built.items():
+        assert not re.search(r'<(script|link|img)[^>]*(src|href)="https?://', text), path
+    assert (site / "searchindex.js").read_text("utf-8").startswith("Search.setIndex(")
+    assert "<math " in built[site / "lasso.html"]
+    for path in TUTORIALS:
+        assert f"{path.stem}.ipynb" in built[site / "tutorials" / f"{path.stem}.html"]
+    reference = "".join(built[path] for path in built if path.parent.name == "reference")
     assert not re.search(r":(class|func|meth|mod):<", reference)
     names = (name.rsplit(".", 1)[1] for name, _ in public_objects())
     assert [n for n in names if not re.search(rf'id="[\w.]*\.{n}"', reference)] == []
+    index = built[site / "reference" / "index.html"]
+    rows = re.findall(r'<tr class="row-(?:odd|even)">(.*?)</tr>', index, re.DOTALL)
+    assert len(rows) > 80
+    assert [row for row in rows if re.search(r"<td><p>\s*</p>\s*</td>\s*$", row)] == []
 
 
 # -- docstrings ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ LAYERS = [
     {"result", "plot"},
     {"fitting"},
     {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
+    {"fields"},
     {"paper"},
     {"cli", "__main__"},
 ]
@@ -44,6 +46,10 @@ EXCEPTIONS = {
 }
 
 MODULES = sorted(ROOT.rglob("*.py"))
+MOST_LINES, MOST_FILES = 300, 15
+# A folder with one class in every file may have more.
+MANY_FILES = {"operators"}
+REPOSITORY = Path(__file__).parent.parent
 
 
 def part_of(path):
@@ -122,6 +128,103 @@ def test_the_check_sees_a_backward_import(tmp_path, monkeypatch):
         "backend.py:2 imports cofem.operators.DCT",
         "backend.py:3 imports cofem.fit",
     ]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_file_is_too_long(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, "split it by idea"
+
+
+def files_in(folder):
+    return [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+
+
+def test_no_folder_is_too_full():
+    folders = {path.parent for path in MODULES if path.parent.name not in MANY_FILES}
+    full = {f.name: len(files_in(f)) for f in folders if len(files_in(f)) > MOST_FILES}
+    assert full == {}
+
+
+def rooms_of_contributing():
+    """Return the rooms of every row of CONTRIBUTING's table, in its order."""
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text[text.index("|---|---|") : text.index("Tests lie in folders")]
+    rows = [line.split("|")[1] for line in table.splitlines()[1:] if line.startswith("|")]
+    return [re.findall(r"`(\w+)(?:/|\.py)`", row) for row in rows]
+
+
+def rooms_of_drawing():
+    text = (REPOSITORY / "docs" / "images" / "layers.svg").read_text(encoding="utf-8")
+    return [set(row.split(", ")) for row in re.findall(r'font-weight="600"[^>]*>([^<]*)<', text)]
+
+
+# ``python -m cofem`` is the command line by another name.
+DRAWN = [layer - {"__main__"} for layer in LAYERS]
+
+
+def test_the_table_for_contributors_shows_the_layers():
+    rows = rooms_of_contributing()
+    assert {room for row in rows for room in row} == set().union(*DRAWN)
+    ranks = [RANK[room] for row in rows for room in row]
+    assert ranks == sorted(ranks), "the table is in the order of the layers"
+
+
+def test_the_drawing_shows_the_layers():
+    assert rooms_of_drawing() == DRAWN
+
+
+def test_every_room_is_there():
+    assert set(RANK) == {part_of(path) for path in MODULES} - {None}
+
+
+METHODS = {"CoFEM", "EM", "Woodbury", "Banded", "AMP", "VI", "Sequential"}
+# From a method to its E-steps: the one place that may ask which method it is.
+REGISTRIES = {"learning/moments/registry.py"}
+
+
+SEARCHES = {"startswith", "endswith", "find"}
+A_MESSAGE = r"str\(\w*(error|warning)\)|.*\.message"
+
+
+def names_in(node):
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+
+def questions_about_methods(tree):
+    """Yield the lines that tell methods apart by their class."""
+    for node in ast.walk(tree):
+        asks = isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance"
+        if asks and names_in(node.args[1]) & METHODS:
+            yield node.lineno
+
+
+def read_messages(tree):
+    """Yield the lines that look for words in a message."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn, ast.Eq)):
+            sides = [node.left, *node.comparators]
+            texts = [s for s in sides if isinstance(s, ast.Constant) and isinstance(s.value, str)]
+            messages = [s for s in sides if isinstance(s, ast.Attribute) and s.attr == "message"]
+            if texts and messages:
+                yield node.lineno
+        searches = isinstance(node, ast.Attribute) and node.attr in SEARCHES
+        if searches and re.fullmatch(A_MESSAGE, ast.unparse(node.value)):
+            yield node.lineno
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_nothing_asks_for_a_method_s_class_or_reads_a_message(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if path.relative_to(ROOT).as_posix() not in REGISTRIES:
+        assert list(questions_about_methods(tree)) == []
+    assert list(read_messages(tree)) == []
+
+
+def test_these_checks_see_what_they_look_for():
+    asks = ast.parse("if isinstance(method, (CoFEM, str)): pass")
+    assert list(questions_about_methods(asks)) == [1]
+    reads = ast.parse("a = 'diverged' in post.message\nb = str(error).startswith(name)\n")
+    assert list(read_messages(reads)) == [1, 2]
 
 
 def is_public(path):

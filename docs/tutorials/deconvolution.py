@@ -1,10 +1,11 @@
 """Non-negative deconvolution."""
 # %% [markdown]
-# Spikes behind a decaying response, and they cannot be negative. The response c_t = γ c_{t−1} +
-# z_t is `operators.Autoregressive`; for it the posterior is exact in linear time
-# (`method="banded"`, chosen by itself).
+# Spikes behind a response that decays, and they cannot be negative. The response
+# $c_t = \gamma c_{t-1} + z_t$ is `operators.Autoregressive`. For it the exact posterior takes
+# time in proportion to the number of samples (`method="banded"`, which is chosen by itself).
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
@@ -23,7 +24,8 @@ print(post)
 plot.traces(post)
 
 # %% [markdown]
-# With `nonnegative=True` the posterior is a rectified Gaussian in every coordinate:
+# With `nonnegative=True` and `prior="ard"` the posterior of every coordinate is a rectified normal
+# distribution: that of max(0, x) with x normal.
 #
 # - `post.mean`, `post.std` and `post.interval` are those of the rectified distribution;
 # - `post.probability_of_zero` is the probability that there is no spike;
@@ -64,6 +66,9 @@ print(result.spikes.shape, result.tau_d.round(2), len(result.events()), "events"
 # %% [markdown]
 # ## What to keep in mind
 #
-# The evidence that is reported is the Gaussian one, without the constraint. Coordinates are
-# rectified one by one, so `sample` draws them independently, and `variance_of` and `predict`
-# refuse.
+# The reported evidence is that of the normal posterior, without z ≥ 0. Coordinates are rectified
+# one by one, so `sample` draws them independently, and `variance_of` and `predict`, which would
+# need to know how they vary together, raise an error.
+
+# %%
+plt.show()

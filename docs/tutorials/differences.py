@@ -41,9 +41,10 @@ print("true:", {at: round(float(R.forward(levels[0])[at]), 2) for at in (0, 30, 
 
 # %% [markdown]
 # `FiniteDifference` is circular: the jump from the last sample back to the first is the step at
-# 0. The small steps of this signal are lost in the noise, and noise is taken for steps: one α for
-# every difference is much freedom for one noisy signal. If several signals step at the same
-# places, fit them jointly; α is then shared, and its smallest entries are the steps.
+# 0. The small steps of this signal are lost in the noise, and some noise is taken for steps: a
+# precision α of its own for every difference is a lot of freedom for one noisy signal. If several
+# signals step at the same places, fit them jointly; α is then shared, and its smallest entries are
+# the steps.
 
 # %%
 joint = cofem.fit(phi, y, **options)
@@ -79,3 +80,6 @@ plain = cofem.fit(A, b, noise_precision=400, max_iter=1000, tol=1e-3)
 grouped = cofem.fit(A, b, noise_precision=400, groups=np.arange(D) // 10, max_iter=1000, tol=1e-3)
 for name, found in (("plain", plain), ("groups of ten", grouped)):
     print(f"{name}: error {100 * np.linalg.norm(found.mean - z) / np.linalg.norm(z):.0f} %")
+
+# %%
+plt.show()

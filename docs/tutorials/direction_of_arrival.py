@@ -68,8 +68,8 @@ assert set(sources) <= set(angles[peaks])
 # %% [markdown]
 # ## Why jointly?
 #
-# One snapshot alone has 16 numbers for 180 directions. Every snapshot by itself would put the
-# sources somewhere else:
+# One snapshot alone has 16 complex numbers for 180 directions. Taken one by one, some snapshots
+# give the right directions and others do not:
 
 # %%
 alone = [
@@ -148,3 +148,6 @@ for kind, snapshots in data.items():
 #
 # The grid matters: sources were on it here. A source between two grid points is shared by its
 # neighbours. Use a grid several times finer than the beam, and read neighbours together.
+
+# %%
+plt.show()

@@ -1,8 +1,11 @@
 """A first fit."""
 # %% [markdown]
-# You have N measurements `y` of D unknowns `z`, D > N, through a known linear map Φ:
+# You have N measurements `y` of D unknowns `z`, more unknowns than measurements, through a known
+# linear map Φ:
 #
-# y = Φz + noise, and most entries of z are zero.
+# $$y = Φz + \text{noise},$$
+#
+# and most entries of z are zero.
 #
 # Here Φ takes random samples of a signal whose cosine transform is sparse. You give `phi` and
 # `y`, and you get the posterior of `z`: a mean and a standard deviation for every entry.
@@ -11,6 +14,7 @@
 import pathlib
 import tempfile
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
@@ -28,8 +32,9 @@ post = cofem.fit(phi, y)
 print(post)
 
 # %% [markdown]
-# There was nothing to tune: the noise was estimated, and every coordinate learned how large it is
-# allowed to be. `noise_precision` is β = 1/σ²; here σ = 0.01, so the truth is 10,000.
+# There was nothing to tune: how many coefficients are zero, how large the others are, and how large
+# the noise is were all learned from the data. `noise_precision` is β = 1/σ²; here σ = 0.01, so
+# the truth is 10,000.
 
 # %%
 error = np.linalg.norm(post.mean - z) / np.linalg.norm(z)
@@ -41,13 +46,15 @@ assert error < 0.05
 # ## Error bars
 #
 # `post.std` has the shape of z. `post.interval(0.95)` gives the ends of the 95 % interval of each
-# coordinate, and `post.support()` the coordinates whose interval excludes zero.
+# coefficient, `post.probability` the probability that it is not zero, and `post.support()` names
+# as many coefficients as it can while at most 5 % of them are expected to be false.
 
 # %%
 low, high = post.interval(0.95)
 found = post.support()
 print(f"{found[z != 0].sum()} of {np.count_nonzero(z)} non-zeros are in the support")
 print(f"{found[z == 0].sum()} of {np.count_nonzero(z == 0)} zeros are in it too")
+print(f"{np.sum(post.probability > 0.5)} coefficients are more likely real than not")
 plot.posterior(post, z)
 
 # %% [markdown]
@@ -69,3 +76,6 @@ print(np.array_equal(again.mean, post.mean), again.sample(3, seed=0).shape)
 #
 # Next: [your own operator](your_operator.md), or [what the error bars do not
 # promise](uncertainty.md).
+
+# %%
+plt.show()

@@ -8,6 +8,7 @@
 # %%
 import importlib.util
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
@@ -44,6 +45,10 @@ Z = rng.normal(size=(12, 512)) * (rng.random((12, 512)) < 0.02)
 Y = phi.forward(Z) + 0.01 * rng.standard_normal((12, 256))
 many = cofem.fit_many(phi, Y, noise_precision=1e4, max_iter=500, tol=1e-3)
 print(many)
+figure, ax = plt.subplots(figsize=(7, 3), layout="constrained")
+drawn = ax.imshow(many.mean[:, :120], aspect="auto", cmap="RdBu_r", vmin=-2, vmax=2)
+ax.set(xlabel="coefficient (the first 120)", ylabel="problem", title="twelve fits, one a row")
+figure.colorbar(drawn, ax=ax, label="mean of z")
 
 # %% [markdown]
 # ## Dask
@@ -70,3 +75,6 @@ else:
 # %% [markdown]
 # [Many problems at once](../many.md) has the rest. One problem that is too large for one GPU can
 # be shared by several processes with `process_group=`, for which `torchrun` starts the processes.
+
+# %%
+plt.show()

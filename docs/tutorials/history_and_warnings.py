@@ -7,6 +7,7 @@ import pathlib
 import tempfile
 import warnings
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
@@ -22,7 +23,7 @@ print({name: values[-1] for name, values in post.history.items() if name != "sec
 #
 # | | |
 # |---|---|
-# | `change` | ‖μ_new − μ_old‖ / ‖μ_new‖; the fit stops below `tol` |
+# | `change` | by how much the estimate moved, relative to its size |
 # | `cg_steps` | conjugate-gradient steps of that iteration |
 # | `products` | rows multiplied by Φ or Φᴴ until then |
 # | `log_evidence` | of the last iteration always; of others where it costs nothing |
@@ -32,9 +33,12 @@ print({name: values[-1] for name, values in post.history.items() if name != "sec
 plot.history(post)
 
 # %% [markdown]
-# What to look for: `change` should fall; that it wavers near the end is the noise of the probes.
-# `cg_steps` should stay level. If they grow with every iteration the preconditioner does not fit
-# the matrix.
+# What to look for: `change` should fall; near the end it wavers, because the variances are
+# estimated with random vectors. `cg_steps` should stay level. If they grow with every iteration,
+# the linear systems become harder: columns of Φ are probably alike.
+#
+# The fit stops when no coefficient moves by more than a small part of its own error bar ([when a
+# fit is done](../notes/stopping.md)).
 #
 # ## A fit that did not finish
 #
@@ -85,3 +89,6 @@ with tempfile.TemporaryDirectory() as folder:
     resumed = cofem.fit(problem.phi, problem.y, max_iter=30, **options)
 unbroken = cofem.fit(problem.phi, problem.y, noise_precision=1e4, tol=0, max_iter=30)
 print(np.array_equal(resumed.mean, unbroken.mean))
+
+# %%
+plt.show()

@@ -140,30 +140,21 @@ for place in active:
     ax.axvline(place, color="k", linewidth=0.6, linestyle=":")
 ax.set(xlabel="place", ylabel="power, relative")
 ax.legend()
+plt.show()
 
 # %% [markdown]
-# `benchmarks/fields_meg.py` does this for ten recordings, and for a real leadfield of 204 sensors
-# and 4,686 places where one is given; `benchmarks/results/fields_meg.md` holds the tables.
+# `benchmarks/fields_meg.py` does this for ten recordings, also with more sources and more noise,
+# and for a real leadfield of 204 sensors and 4,686 places where one is given:
+# [the tables](../results/fields_meg.md).
 #
-# ## As a solver inside MNE
+# ## With MNE's objects
 #
-# MNE lets a function of the whitened data M (sensors, samples) and gain G take part in its
-# pipeline: see its example on custom inverse solvers. This is one. After whitening the noise has
-# precision one.
-
-
-# %%
-def solver(M, G, n_orient):
-    """Return active currents and which rows of z they are, as MNE's custom solvers do."""
-    label = np.repeat(np.arange(G.shape[1] // n_orient), n_orient)
-    post = cofem.fit(G, M.T, noise_precision=[1.0] * M.shape[1], groups=label)
-    means = post.mean.T
-    strength = np.linalg.norm(means.reshape(-1, n_orient * M.shape[1]), axis=1)
-    used = np.repeat(strength > 0.1 * strength.max(), n_orient)
-    return means[used], used
-
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", cofem.ConvergenceWarning)
-    currents, used = solver(y.T / sigma, leadfield, n_orient=3)
-print("places in use:", np.unique(groups[used]))
+# `cofem.fields.mne_sources` takes an `Evoked`, a `Forward` of fixed or free orientation and, for
+# whitening, a noise covariance, whose size it does not need. It gives back a `SourceEstimate`, or
+# the kind that the source space has; with `return_posterior=True` also the posterior, whose
+# `probability`, `std` and `support` belong to the columns of the gain.
+#
+# ```
+# stc = cofem.fields.mne_sources(evoked, forward, noise_cov)
+# stc, post = cofem.fields.mne_sources(evoked, forward, noise_cov, return_posterior=True)
+# ```

@@ -29,11 +29,12 @@ assert mri.nrmse(found.image, truth) < 0.6 * mri.nrmse(zero_filled, truth)
 # sampled part of k-space leaves most open.
 
 # %%
-figure, axes = plt.subplots(1, 4, figsize=(11, 3))
+figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
 shown = (truth[1], zero_filled[1], found.image[1], found.std[1])
 for ax, picture, name in zip(axes, shown, ("truth", "zero-filled", "mean", "std"), strict=True):
-    ax.imshow(np.abs(picture), cmap="gray")
+    drawn = ax.imshow(np.abs(picture), cmap="magma" if name == "std" else "gray")
     ax.set(title=name, xticks=[], yticks=[])
+    figure.colorbar(drawn, ax=ax, shrink=0.7, label="intensity (units of the image)")
 
 # %% [markdown]
 # Does the standard deviation mean something? Compare it with the error: about one pixel in twenty
@@ -54,3 +55,6 @@ print(f"rank correlation of std and error: {rank:.2f}")
 # - `model="gradient"` is the model of the paper, for comparison.
 #
 # These images have not been validated for diagnosis.
+
+# %%
+plt.show()

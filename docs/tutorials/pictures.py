@@ -30,7 +30,7 @@ plot.errors(post, problem.z, ax=bottom)
 
 # %% [markdown]
 # All coordinates at once: `plot.support` has the mean on one axis and the standard deviation on
-# the other. Grey are those whose interval holds zero.
+# the other. Grey are the coordinates that are not in the support.
 
 # %%
 plot.support(post)
@@ -69,3 +69,6 @@ with tempfile.TemporaryDirectory() as folder:
     out = pathlib.Path(folder, "report.html")
     out.write_text(page.report(post, "1,200 DCT coefficients"), encoding="utf-8")
     print(f"{out.stat().st_size / 1e3:.0f} kB")
+
+# %%
+plt.show()

@@ -1,11 +1,12 @@
 """Choosing probes and tolerances."""
 # %% [markdown]
-# Covariance-free EM replaces a matrix inverse by a few linear systems with random right-hand
-# sides, called probes. Two numbers decide what that costs: how many probes K, and how many steps
-# U of conjugate gradients. The defaults (`CoFEM()`) are good for the problems we know. This page
-# is for when you want to know why, or want something else.
+# Covariance-free expectation maximisation (EM) replaces a matrix inverse by a few linear systems
+# with random right-hand sides, called probes. Two numbers decide what that costs: how many probes
+# K, and how many steps U of conjugate gradients. The defaults (`CoFEM()`) are good for the
+# problems we know. This page is for when you want to know why, or want something else.
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 
 import cofem
@@ -19,9 +20,10 @@ print(advice.reason)
 # %% [markdown]
 # ## What K does
 #
-# With probes scaled by √α, the estimate of h_j = α_jΣ_jj has a standard deviation of at most
-# 1/(2√K), for every Φ and every D. That is the whole theory behind K = 4. Ask for more accuracy
-# and you get more probes:
+# For coefficient j, let $h_j = α_jΣ_{jj}$ be the share of its prior variance that the data leave.
+# With probes scaled by √α, the estimate of $h_j$ has a standard deviation of at most
+# $1/(2\sqrt{K})$, for every Φ and every D. That is the whole theory behind K = 4. Ask for more
+# accuracy and you get more probes:
 
 # %%
 for accuracy in (0.25, 0.1, 0.05):
@@ -33,14 +35,22 @@ for accuracy in (0.25, 0.1, 0.05):
 # counts rows multiplied by Φ or Φᴴ, which is nearly all of the work.
 
 # %%
-for n_probes in (1, 2, 4, 16):
+counts, errors, products = (1, 2, 4, 16), [], []
+for n_probes in counts:
     method = cofem.CoFEM(n_probes=n_probes)
     post = cofem.fit(
         problem.phi, problem.y, noise_precision=problem.noise_precision, method=method,
-        max_iter=40, tol=0,
+        prior="ard", max_iter=40, tol=0,
     )  # fmt: skip
-    error = simulate.nrmse(post.mean, problem.z)
-    print(f"K = {n_probes:2d}: error {error:.2f} %, {post.history['products'][-1]:6d} products")
+    errors.append(simulate.nrmse(post.mean, problem.z))
+    products.append(post.history["products"][-1])
+    print(f"K = {n_probes:2d}: error {errors[-1]:.2f} %, {products[-1]:6d} products")
+
+figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
+ax.plot(products, errors, "o-")
+for count, x, y in zip(counts, products, errors, strict=True):
+    ax.annotate(f"K = {count}", (x, y), xytext=(6, 6), textcoords="offset points")
+ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, 2 * max(errors)))
 
 # %% [markdown]
 # ## What the tolerances do
@@ -55,7 +65,7 @@ for mean_rtol in (1e-6, 1e-2):
     method = cofem.CoFEM(mean_rtol=mean_rtol, mean_balance=0.0 if mean_rtol > 1e-4 else 0.01)
     post = cofem.fit(
         problem.phi, problem.y, noise_precision=problem.noise_precision, method=method,
-        max_iter=40, tol=0,
+        prior="ard", max_iter=40, tol=0,
     )  # fmt: skip
     error = simulate.nrmse(post.mean, problem.z)
     print(f"mean_rtol = {mean_rtol:g}: error {error:.2f} %")
@@ -78,5 +88,8 @@ for report_probes in (8, 32, 128):
 
 # %% [markdown]
 # Small problems are solved exactly (`method="auto"` chooses), and then `variance_error` is zero.
-# The theorems are on [the page about theory](../theory.md), the measurements behind the defaults
-# on [the page about probes](../probes.md).
+# The theorems are on [the page about theory](../notes/theory.md), the measurements behind the
+# defaults on [the page about probes](../notes/probes.md).
+
+# %%
+plt.show()

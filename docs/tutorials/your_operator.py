@@ -1,17 +1,18 @@
 """Your own operator."""
 # %% [markdown]
 # Φ may be a NumPy array, a torch tensor, a SciPy sparse array, a SciPy or PyLops linear operator,
-# one of `cofem.operators`, or two functions of yours. Only products with Φ and its adjoint Φᴴ are
-# ever asked for.
+# one of `cofem.operators`, or two functions of yours. cofem only multiplies with Φ and with its
+# adjoint Φᴴ (the transpose, for real numbers).
 
 # %%
 import importlib.util
 
+import matplotlib.pyplot as plt
 import numpy as np
 import scipy.sparse
 
 import cofem
-from cofem import operators
+from cofem import operators, plot
 
 rng = np.random.default_rng(1)
 D, N = 400, 200
@@ -24,8 +25,8 @@ z[[20, 111, 250, 333]] = [3.0, -2.0, 1.5, 2.5]
 # %%
 A = scipy.sparse.random_array((N, D), density=0.05, rng=rng, data_sampler=rng.standard_normal)
 y = A @ z + 0.01 * rng.standard_normal(N)
-post = cofem.fit(A, y, noise_precision=1e4)
-print(np.flatnonzero(post.support(0.999)))
+post = cofem.fit(A, y)
+print(np.flatnonzero(post.support()))
 
 # %% [markdown]
 # ## Two functions
@@ -59,12 +60,13 @@ def adjoint(y):
 
 phi = operators.from_functions(forward, adjoint, shape=(N, D), dtype=float)
 y = forward(z) + 0.01 * rng.standard_normal(N)
-post = cofem.fit(phi, y, noise_precision=1e4)
-print(np.flatnonzero(post.support(0.999)), post.method)
+post = cofem.fit(phi, y)
+print(np.flatnonzero(post.support()), post.method)
+plot.posterior(post, z, window=(220, 340))
 
 # %% [markdown]
-# An adjoint that is not the adjoint is the commonest mistake, and its answers look plausible. It
-# is tested before the fit begins:
+# The commonest mistake is an `adjoint` that does not belong to `forward`; the answers then look
+# plausible and are wrong. So the pair is tested before the fit begins:
 
 # %%
 wrong = operators.from_functions(forward, lambda y: 2 * adjoint(y), shape=(N, D), dtype=float)
@@ -101,7 +103,10 @@ if importlib.util.find_spec("pylops"):
 
     lops = pylops.FirstDerivative(D, dtype="float64") + pylops.Identity(D, dtype="float64")
     y = lops @ z + 0.01 * rng.standard_normal(D)
-    post = cofem.fit(lops, y, noise_precision=1e4)
-    print(np.flatnonzero(post.support(0.999)))
+    post = cofem.fit(lops, y)
+    print(np.flatnonzero(post.support()))
 else:
     print("PyLops is not installed here")
+
+# %%
+plt.show()

@@ -56,7 +56,9 @@ _HOMES = {
     "cofem.result.storage": ("load",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
-_MODULES = ("calcium", "many", "mri", "operators", "plot", "simulate", "sklearn", "theory")
+_MODULES = (
+    "calcium", "fields", "many", "mri", "operators", "plot", "simulate", "sklearn", "theory",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -169,9 +169,9 @@ def test_an_interrupted_run_goes_on(dff, monkeypatch):
 
 def test_another_task_does_not_go_on_from_it():
     a = np.zeros((2, 30))
-    assert command.fingerprint(a, 30.0, {"x": 1}) != command.fingerprint(a + 1, 30.0, {"x": 1})
-    assert command.fingerprint(a, 30.0, {"x": 1}) != command.fingerprint(a, 31.0, {"x": 1})
-    assert command.fingerprint(a, 30.0, {"x": 1}) != command.fingerprint(a, 30.0, {"x": 2})
+    assert command.name_of_task(a, 30.0, {"x": 1}) != command.name_of_task(a + 1, 30.0, {"x": 1})
+    assert command.name_of_task(a, 30.0, {"x": 1}) != command.name_of_task(a, 31.0, {"x": 1})
+    assert command.name_of_task(a, 30.0, {"x": 1}) != command.name_of_task(a, 30.0, {"x": 2})
 
 
 def test_what_is_refused(dff):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.signal
 from scipy.ndimage import gaussian_filter1d, maximum_filter1d, minimum_filter1d
 
 from cofem.calcium import INDICATORS, maximin_baseline
@@ -142,3 +143,11 @@ def test_scores():
     assert perfect == (1.0, 1.0, 1.0)
     twice = detection(np.array([1.0]), np.array([1.0, 1.01]))
     assert (twice.precision, twice.recall) == (0.5, 1.0)
+
+
+@pytest.mark.parametrize("n", [40, 100, 101, 3000])
+def test_white_noise_is_welchs_estimate(n):
+    trace = np.random.default_rng(n).standard_normal(n).cumsum()
+    frequency, density = scipy.signal.welch(trace, fs=30.0, nperseg=min(256, n))
+    expected = np.sqrt(np.mean(density[frequency > 7.5]) * 15.0)
+    assert white_noise(trace, 30.0) == pytest.approx(expected, rel=1e-12)

@@ -8,7 +8,13 @@ from scipy.special import logsumexp
 
 from cofem.calcium import deconvolve, simulate
 from cofem.calcium.jumps import passes
-from cofem.calcium.jumps.counting import LEAST_PROBABILITY, split
+from cofem.calcium.jumps.counting import (
+    LEAST_PROBABILITY,
+    Segments,
+    spike_size,
+    split,
+    trust,
+)
 from cofem.calcium.jumps.fitting import binned, spread_out
 from cofem.calcium.jumps.search import search
 from cofem.calcium.jumps.states import Constants, build_states
@@ -194,20 +200,47 @@ def test_naming_the_indicator_moves_little():
 # -- counting, bins ------------------------------------------------------------------------
 
 
-def test_events_add_up_to_what_is_expected():
-    """Sure, single jumps are events of probability 1; three spikes are a geometric number."""
-    active, counts = np.zeros(300), np.zeros(300)
-    active[[50, 100]] = 1.0, 0.3
-    counts[[50, 100]] = 1.0, 0.3
-    active[200:203], counts[200:203] = (0.2, 0.6, 0.2), (0.6, 1.8, 0.6)
-    frame, chance, segment = split(active, counts, 30.0)
-    np.testing.assert_allclose(frame[:2], [50, 100], atol=0.5)
-    np.testing.assert_allclose(chance[:2], [1.0, 0.3])
-    burst = chance[2:]
-    np.testing.assert_allclose(burst, (2 / 3) ** np.arange(len(burst)))
-    assert burst[-1] >= LEAST_PROBABILITY > burst[-1] * 2 / 3
-    assert np.all(segment[2:] == [200, 203])
-    assert split(np.zeros(9), np.zeros(9), 30.0)[0].shape == (0,)
+def test_events_have_the_probability_of_their_number():
+    """Sure, single jumps are one event; a high segment lists its spikes, evenly over its height.
+
+    The number is drawn here from what the law says of it: log-normal with mean ν.
+    """
+    active, height = np.zeros(300), np.zeros(300)
+    active[[50, 100]], height[[50, 100]] = (1.0, 0.3), (8.0, 2.4)
+    active[200:203], height[200:203] = (0.2, 0.6, 0.2), (8.0, 24.0, 8.0)
+    sure = trust(np.array([8.0, 40.0]), jump=4.0)
+    real = np.where(np.arange(300) < 150, *sure)
+    frame, chance, segment = split(active, height, real, 8.0, 30.0)
+    single, faint, burst = (segment[:, 0] == start for start in (50, 100, 200))
+    np.testing.assert_allclose(frame[single | faint], np.where(single, 50, 100)[single | faint])
+    assert chance[single][0] == pytest.approx(sure[0])
+    assert chance[faint][0] == pytest.approx(0.3 * sure[0])
+    rng = np.random.default_rng(0)
+    drawn = 5.0 * np.exp(0.7 * rng.standard_normal(200_000) - 0.7**2 / 2)  # mean 5
+    number = np.maximum(np.round(drawn), 1)
+    expected = [np.mean(number >= k) for k in np.arange(1, burst.sum() + 1)]
+    np.testing.assert_allclose(chance[burst], sure[1] * np.array(expected), atol=0.005)
+    assert chance.min() >= LEAST_PROBABILITY
+    likely = np.sort(frame[burst][chance[burst] >= 0.5])
+    assert len(likely) == 4
+    assert np.all((likely > 199) & (likely < 203))
+    assert split(np.zeros(9), np.zeros(9), np.ones(9), 1.0, 30.0)[0].shape == (0,)
+
+
+def test_the_size_of_a_spike_is_the_first_tooth_where_events_are_alike():
+    rng = np.random.default_rng(1)
+
+    def made(heights):
+        at = np.arange(len(heights))
+        return Segments(at, at + 1, np.ones(len(heights)), heights)
+
+    single = 9.0 * np.exp(0.15 * rng.standard_normal(60))
+    some = made(np.where(rng.random(60) < 0.3, 2 * single, single))
+    assert spike_size(1.0, 0.7, some) == pytest.approx(9.0, rel=0.15)
+    # Heights that differ widely say nothing of the kind, and neither do those near the floor.
+    wide = made(9.0 * np.exp(0.8 * rng.standard_normal(60)))
+    assert spike_size(1.0, 0.7, wide) < 4
+    assert spike_size(1.0, 0.7, made(single / 3)) < 3
 
 
 def test_bins_keep_sums_and_gaps():

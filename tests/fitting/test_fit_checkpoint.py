@@ -1,7 +1,7 @@
 """Checkpoints: a fit that was killed ends where the unbroken one does."""
 
+import errno
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -114,41 +114,96 @@ def test_bad_checkpoints_are_named(tmp_path):
         cofem.fit(phi, y, noise_precision=1e4, checkpoint=tmp_path / "v.npz", method="vi")
 
 
+# Runs the fit and kills its own process at a stage of one of its writes.
 SCRIPT = """
-import sys, numpy as np, cofem
+import io, os, signal, sys
+import numpy as np
+import cofem
 from cofem import simulate
+
+path, stage, writes_before = sys.argv[1], sys.argv[2], int(sys.argv[3])
+savez, fsync, replace = np.savez, os.fsync, os.replace
+done = 0
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def torn_savez(stream, **arrays):
+    if stage != "write" or done < writes_before:
+        return savez(stream, **arrays)
+    whole = io.BytesIO()
+    savez(whole, **arrays)
+    stream.write(whole.getvalue()[: whole.tell() // 2])
+    stream.flush()
+    fsync(stream.fileno())
+    die()
+
+def last_fsync(descriptor):
+    if stage == "fsync" and done == writes_before:
+        die()
+    fsync(descriptor)
+
+def last_replace(source, target):
+    global done
+    if stage == "before rename" and done == writes_before:
+        die()
+    replace(source, target)
+    if stage == "after rename" and done == writes_before:
+        die()
+    done += 1
+
+np.savez, os.fsync, os.replace = torn_savez, last_fsync, last_replace
 made = simulate.dct(256, seed=1)
-post = cofem.fit(made.phi, made.y, noise_precision=1e4, method="em", max_iter=60, tol=0,
-                 checkpoint=sys.argv[1])
-np.save(sys.argv[2], post.mean)
+cofem.fit(made.phi, made.y, noise_precision=1e4, method="em", max_iter=35, tol=0, checkpoint=path)
 """
+OPTIONS = {"noise_precision": 1e4, "method": "em", "max_iter": 35, "tol": 0}
 
 
-def kill_and_resume(tmp_path, times, seed):
-    """Start the fit, kill it at a random moment, again and again; then let it end."""
-    path, out = tmp_path / "state.npz", tmp_path / "mean.npy"
-    moment = random.Random(seed)
-    command = [sys.executable, "-c", SCRIPT, str(path), str(out)]
-    for _ in range(times):
-        process = subprocess.Popen(command, env=os.environ)
-        try:
-            process.wait(moment.uniform(0.8, 3.5))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-        if path.exists():
-            with np.load(path, allow_pickle=False) as stored:
-                assert "about" in stored
-    subprocess.run(command, check=True, env=os.environ, timeout=120)
-    made = simulate.dct(256, seed=1)
-    whole = cofem.fit(made.phi, made.y, noise_precision=1e4, method="em", max_iter=60, tol=0)
-    np.testing.assert_array_equal(np.load(out), whole.mean)
+@pytest.fixture(scope="module")
+def unbroken():
+    return cofem.fit(*problem(), **OPTIONS)
 
 
-def test_killed_at_random_moments(tmp_path):
-    kill_and_resume(tmp_path, times=4, seed=0)
+@pytest.mark.parametrize(
+    ("stage", "writes_before", "resumed_at"),
+    [
+        ("write", 0, 1), ("write", 1, 11), ("fsync", 1, 11), ("before rename", 1, 11),
+        ("after rename", 1, 21), ("after rename", 2, 31),
+    ],
+)  # fmt: skip
+def test_killed_inside_a_write(tmp_path, unbroken, stage, writes_before, resumed_at):
+    path = tmp_path / "state.npz"
+    command = [sys.executable, "-c", SCRIPT, str(path), stage, str(writes_before)]
+    process = subprocess.run(command, env=os.environ, timeout=120)
+    assert process.returncode == -signal.SIGKILL, "it must have come to that stage"
+    assert path.exists() == (resumed_at > 1)
+    seen = []
+    again = cofem.fit(
+        *problem(), checkpoint=path, callback=lambda s: seen.append(s.iteration), **OPTIONS
+    )
+    assert seen == list(range(resumed_at, 36))
+    np.testing.assert_array_equal(again.mean, unbroken.mean)
+    np.testing.assert_array_equal(again.variance, unbroken.variance)
 
 
-@pytest.mark.slow
-def test_killed_at_random_moments_fifty_times(tmp_path):
-    kill_and_resume(tmp_path, times=50, seed=1)
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch, unbroken, call):
+    path, real, calls = tmp_path / "state.npz", getattr(os, call), []
+
+    def full(*arguments):
+        calls.append(call)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments)
+
+    monkeypatch.setattr(os, call, full)
+    with pytest.raises(OSError, match="No space left"):
+        cofem.fit(*problem(), checkpoint=path, **OPTIONS)
+    monkeypatch.undo()
+    assert [p.name for p in tmp_path.iterdir()] == ["state.npz"], "no temporary file is left"
+    seen = []
+    again = cofem.fit(
+        *problem(), checkpoint=path, callback=lambda s: seen.append(s.iteration), **OPTIONS
+    )
+    assert seen[0] == 11
+    np.testing.assert_array_equal(again.mean, unbroken.mean)

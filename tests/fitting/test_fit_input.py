@@ -169,9 +169,9 @@ def test_nan_in_the_middle_of_a_fit_names_the_call():
 
 def test_a_wrong_adjoint_is_found():
     wrong = from_functions(lambda z: z @ PHI.T, lambda y: 2 * (y @ PHI), (6, 9), float)
-    with pytest.raises(ValueError, match="phi: the adjoint is not the adjoint"):
+    with pytest.raises(ValueError, match="phi: adjoint does not match forward"):
         fit(wrong)
-    with pytest.raises(ValueError, match=re.escape("phi[1]: the adjoint is not the adjoint")):
+    with pytest.raises(ValueError, match=re.escape("phi[1]: adjoint does not match forward")):
         fit([PHI, wrong], [Y, Y])
 
 

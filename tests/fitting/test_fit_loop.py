@@ -210,3 +210,12 @@ def test_the_start_explains_the_power_of_the_data():
     expected_power = np.sum(columns / alpha) + phi.shape[0] / beta
     np.testing.assert_allclose(alpha / columns, alpha[0] / columns[0])  # units do not matter
     assert expected_power == pytest.approx(np.linalg.norm(PROBLEM.y) ** 2, rel=1e-6)
+
+
+def test_a_state_prints_in_a_line(capsys):
+    fit(callback=print, max_iter=3, tol=0.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith(f"IterationState({i} of at most 3, change ")
+               for i, line in enumerate(lines, 1))  # fmt: skip
+    assert all(line.endswith("192 unknowns)") and len(line) < 120 for line in lines)

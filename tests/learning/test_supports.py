@@ -137,7 +137,7 @@ def test_coherent_columns_reach_least_squares_on_the_true_support():
 
 
 def test_everything_a_posterior_can_do_works_on_draws(sampled, tmp_path):
-    phi, z, y, post = sampled
+    phi, z, _, post = sampled
     low, high = post.interval(0.95)
     assert np.mean((low <= z) & (z <= high)) > 0.95
     assert np.all((low <= post.mean + 1e-9) | (post.probability < 0.95))
@@ -221,5 +221,5 @@ def test_crafted_files_are_refused(sampled, tmp_path, name, change):
     arrays = dict(np.load(tmp_path / "p.npz"))
     arrays[name] = change(arrays[name])
     np.savez(tmp_path / "bad.npz", **arrays)
-    with pytest.raises(ValueError, match="bad.npz"):
+    with pytest.raises(ValueError, match=r"bad\.npz"):
         cofem.load(tmp_path / "bad.npz")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from many_cases import OPTIONS, assert_rows_close, assert_same, place, problems
 
-from cofem.many import fit_many, running
+from cofem.many import committing, fit_many, running
 from cofem.operators import from_functions
 
 CHILD = """
@@ -34,7 +34,8 @@ def run_and_kill(kind, path, kills):
     phi, Y = problems(60)
     expected = fit_many(phi, Y, **OPTIONS)
     # Small chunks, written all the time, so that a kill falls into a write.
-    code = "import cofem.many.running as r; r.COMMIT_SECONDS = r.CHUNK_SECONDS = 0.0\n"
+    code = "from cofem.many import committing, running\n"
+    code += "running.CHUNK_SECONDS = committing.COMMIT_SECONDS = 0.0\n"
     code += CHILD.format(tests=str(Path(__file__).parent), store=str(path))
     rng = np.random.default_rng(0)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
@@ -124,7 +125,7 @@ def test_a_dask_worker_is_killed_half_way(tmp_path, monkeypatch):
     distributed = pytest.importorskip("distributed")
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setattr(running, "CHUNK_SECONDS", 0.05)
-    monkeypatch.setattr(running, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(committing, "COMMIT_SECONDS", 0.0)
     phi, Y = problems(80, 60, 120)
     options = {**OPTIONS, "max_iter": 40}
     expected = fit_many(phi, Y, **options)

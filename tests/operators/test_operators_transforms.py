@@ -203,7 +203,7 @@ def test_default_level(shape, name, level):
 
 def test_wavelet_needs_pywavelets(monkeypatch):
     monkeypatch.setitem(sys.modules, "pywt", None)
-    with pytest.raises(ImportError, match=r'pip install "cofem\[wavelets\]"'):
+    with pytest.raises(ImportError, match="pip install PyWavelets"):
         Wavelet(8)
 
 

@@ -123,5 +123,5 @@ def test_a_fit_through_a_real_fft_finds_the_spikes():
 def test_an_operator_that_is_not_its_adjoints_adjoint_is_refused():
     # In PyLops 2.8 the adjoint of a product that is remembered is its argument.
     remembers = pylops.MemoizeOperator(pylops.MatrixMult(REAL), max_neval=2)
-    with pytest.raises(ValueError, match="the adjoint is not the adjoint"):
+    with pytest.raises(ValueError, match="adjoint does not match forward"):
         check_adjoint(as_operator(remembers))

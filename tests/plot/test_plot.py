@@ -37,21 +37,34 @@ def texts(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_posterior_shows_a_window_and_says_which(problem, post):
+def test_posterior_shows_what_matters_and_says_so(problem, post):
     ax = plot.posterior(post, problem.z, ax=Figure().subplots())
+    shown = np.sum(post.support() | (problem.z != 0))
     title = ax.get_title(loc="left")
-    assert title.endswith("of 600")
+    assert title == f"Posterior: the {shown} of 600 coordinates in the support or truly not zero"
     assert ax.get_xlabel() == "coordinate"
     assert texts(ax) == ["truth (where not zero)", "estimate, 95% interval"]
     low, high = ax.get_xlim()
-    assert 115 < high - low < 130
+    assert low < 0 < 599 < high  # all places, so that gaps are seen as such
+
+
+def test_a_support_that_is_spread_out_is_shown_whole():
+    mean, std = np.zeros(5000), np.full(5000, 0.1)
+    mean[[10, 2000, 4990]] = 1.0, -2.0, 3.0
+    ax = plot.posterior(fake(mean, std), ax=Figure().subplots())
+    assert ax.get_title(loc="left") == "Posterior: the 3 of 5,000 coordinates in the support"
+    (points,) = (line for line in ax.lines if line.get_marker() == ".")
+    assert points.get_xdata().tolist() == [10, 2000, 4990]
+    assert points.get_ydata().tolist() == [1.0, -2.0, 3.0]
 
 
 def test_the_window_is_where_the_support_is():
     mean, std = np.zeros(5000), np.full(5000, 0.1)
-    mean[3000:3060:2] = 1.0
-    low, high = plot.posterior(fake(mean, std), ax=Figure().subplots()).get_xlim()
-    assert low < 3000 < 3058 < high
+    mean[3000:3060], mean[::40] = 1.0, 1.0  # more than can be read at once
+    ax = plot.posterior(fake(mean, std), ax=Figure().subplots())
+    low, high = ax.get_xlim()
+    assert low < 3000 < 3059 < high
+    assert 115 < high - low < 130
     ax = plot.posterior(fake(mean, std), ax=Figure().subplots(), window=(10, 20))
     assert ax.get_title(loc="left") == "Posterior: coordinates 10 to 19 of 5,000"
     with pytest.raises(ValueError, match="window must lie in"):
@@ -97,6 +110,15 @@ def test_history_has_a_log_axis_and_a_bar_for_every_iteration(post):
     assert len(bottom.patches) == len(post.history["iteration"])
     with pytest.raises(ValueError, match="two matplotlib axes"):
         plot.history(post, axes=[Figure().subplots()])
+
+
+def test_an_exact_fit_has_no_empty_panel(problem):
+    exact = cofem.fit(problem.phi, problem.y, noise_precision=1e4, method="woodbury", max_iter=30)
+    top, bottom = plot.history(exact, axes=Figure().subplots(2))
+    assert bottom.get_ylabel() == "seconds since the start"
+    (line,) = bottom.lines
+    assert line.get_ydata().tolist() == exact.history["seconds"]
+    assert len(top.lines[0].get_ydata()) > 0
 
 
 def test_given_axes_touch_neither_pyplot_nor_the_backend(problem, post, tmp_path):

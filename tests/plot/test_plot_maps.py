@@ -27,12 +27,17 @@ def calcium():
 
 
 def test_support_counts_and_places_every_coordinate(calcium):
-    post, _ = calcium
+    post, y = calcium
     drawn = lines(plot.support(post, ax=axes()))
     inside = post.support()
-    np.testing.assert_allclose(drawn["support at 95%"][:, 1], post.std[inside])
+    assert post.prior == "mixture"
+    np.testing.assert_allclose(drawn["support at 95%"][:, 1], post.probability[inside])
     np.testing.assert_allclose(drawn["support at 95%"][:, 0], np.abs(post.mean[inside]))
-    assert len(drawn["interval holds zero"]) == (~inside).sum()
+    assert len(drawn["not in the support"]) == (~inside).sum()
+    phi = post.tasks[0].operator
+    old = cofem.fit(phi, y, noise_precision=400.0, nonnegative=True, prior="ard", max_iter=300)
+    drawn = lines(plot.support(old, ax=axes()))
+    np.testing.assert_allclose(drawn["support at 95%"][:, 1], old.std[old.support()])
 
 
 def test_traces_draw_the_data_and_the_fit(calcium):

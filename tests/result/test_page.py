@@ -117,3 +117,17 @@ def test_a_browser_shows_it_offline(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     assert "products with Φ" in done.stdout
     assert done.stdout.count("<img") == 3
+
+
+def test_settings_are_all_there_and_say_which_prior_ran():
+    text = "".join(parsed(page.report(small(prior="ard", max_iter=20, tol=0)[0])).text)
+    assert "priorard" in text
+    assert "nonnegativeFalse" in text
+    assert "initial_precision" in text
+
+
+def test_nothing_learned_is_no_empty_picture():
+    known = cofem.posterior(np.eye(2), np.ones(2), precision=np.ones(2), noise_precision=1.0)
+    found = parsed(page.report(known))
+    assert len(found.images) == 2
+    assert "How it was reached" not in "".join(found.text)

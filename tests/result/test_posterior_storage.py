@@ -220,6 +220,9 @@ CRAFTED = {
     "negative variances": {"gaussian_variance": -np.ones(96)},
     "complex variances": {"gaussian_variance": np.ones(96) * 1j},
     "data that are text": {"y_0": np.array(["a"] * 32)},
+    "a fingerprint that is text": {"fingerprint": np.array(["a"] * 36)},
+    "a fingerprint of two tasks": {"fingerprint": np.ones((2, 36))},
+    "a fingerprint of nothing": {"fingerprint": np.full((1, 36), np.nan)},
     "data without the first": {"y_5": np.ones(32), "drop": ("y_0",)},
 }
 

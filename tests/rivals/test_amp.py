@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from rival_cases import RIVALS
 
+import cofem
 from cofem import simulate
+from cofem.learning.convergence import DivergenceWarning
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Task, Tie
 from cofem.operators import Convolution, Dense
@@ -100,7 +102,7 @@ def test_it_says_that_it_diverged_on_a_convolution(seed, dtype):
         assert "diverged" in found.message
         assert "correlated" in found.message
         assert '"cofem"' in found.message
-        assert found.troubles == [found.message]
+        assert found.verdict is Verdict.DIVERGED
         assert np.isfinite(found.means[0]).all()
         assert np.isfinite(found.alpha).all()
         assert (found.alpha > 0).all()
@@ -183,5 +185,14 @@ def test_a_fast_decay_does_not_diverge():
     op = Convolution(kernel, 256)
     task = Task(op, op.forward(z) + 0.01 * random.standard_normal(256), 1e4)
     outcome = fit(task, max_iter=50)
-    assert outcome.found.troubles == []
+    assert outcome.found.verdict is not Verdict.DIVERGED
     assert simulate.nrmse(outcome.found.means[0], z) < 2
+
+
+def test_the_kind_of_the_warning_says_that_it_diverged():
+    problem = simulate.convolution(D=512, seed=0)
+    with pytest.warns(DivergenceWarning, match="diverged"):
+        cofem.fit(
+            problem.phi, problem.y, noise_precision=problem.noise_precision, method="amp",
+            max_iter=20, tol=0.0,
+        )  # fmt: skip

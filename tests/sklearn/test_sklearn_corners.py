@@ -12,7 +12,7 @@ pytest.importorskip("sklearn.utils.validation", exc_type=ImportError)
 
 import cofem
 from cofem.operators import Convolution
-from cofem.sklearn import SparseBayesRegressor, design
+from cofem.sklearn import SparseBayesRegressor, rotation
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "operator"])
@@ -65,7 +65,7 @@ def test_pure_noise_is_not_fitted_and_ends():
 @pytest.mark.parametrize("small", [True, False])
 def test_single_precision_gives_the_same_answer(small, monkeypatch):
     if not small:
-        monkeypatch.setattr(design, "SMALL", 0)
+        monkeypatch.setattr(rotation, "SMALL", 0)
     X, y, _ = problem(0, 80, 20)
     X = X + 100  # the mean is not lost
     options = {"max_iter": 15, "tol": 0, "noise_precision": 1.0}

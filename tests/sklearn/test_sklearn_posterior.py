@@ -7,7 +7,7 @@ from sklearn_cases import KINDS, flat_intercept_posterior, problem
 pytest.importorskip("sklearn.utils.validation", exc_type=ImportError)
 
 import cofem
-from cofem.sklearn import SparseBayesRegressor, design
+from cofem.sklearn import SparseBayesRegressor, rotation
 
 # -- against dense formulas ------------------------------------------------------------
 
@@ -69,7 +69,7 @@ def test_large_problems_take_another_way_to_the_same_posterior(monkeypatch):
     X_new = X[:9] * 1.5
     rotated = SparseBayesRegressor(**options).fit(X, y, weights)
     expected = rotated.predict(X_new, return_std=True)
-    monkeypatch.setattr(design, "SMALL", 0)
+    monkeypatch.setattr(rotation, "SMALL", 0)
     for kind in KINDS.values():
         model = SparseBayesRegressor(**options).fit(kind(X), y, weights)
         assert not model._design.rotated

@@ -8,7 +8,7 @@ pytest.importorskip("sklearn.utils.validation", exc_type=ImportError)
 
 from sklearn.linear_model import BayesianRidge
 
-from cofem.sklearn import SparseBayesRegressor, design
+from cofem.sklearn import SparseBayesRegressor, rotation
 
 
 def sparse_problem(seed, n=120, d=300, relevant=8, noise=0.3, new=300):
@@ -86,7 +86,7 @@ def test_probabilities_tell_the_relevant_ones():
 @pytest.mark.parametrize("small", [True, False])
 def test_draws_have_the_moments_and_predictions_of_the_posterior(prior, small, monkeypatch):
     if not small:
-        monkeypatch.setattr(design, "SMALL", 0)
+        monkeypatch.setattr(rotation, "SMALL", 0)
     X, y, X_new, *_ = sparse_problem(2, n=60, d=20, relevant=4)
     model = SparseBayesRegressor(prior=prior).fit(X, y)
     n = 4000
@@ -114,7 +114,7 @@ def test_draws_have_the_moments_and_predictions_of_the_posterior(prior, small, m
 @pytest.mark.parametrize("shape", [(60, 20), (30, 50)])
 def test_the_covariance_has_the_variances_on_its_diagonal(shape, small, options, monkeypatch):
     if not small:
-        monkeypatch.setattr(design, "SMALL", 0)
+        monkeypatch.setattr(rotation, "SMALL", 0)
     X, y, X_new, *_ = sparse_problem(3, *shape, relevant=4)
     model = SparseBayesRegressor(noise_precision=3.0, max_iter=1000, **options)
     model.fit(X, np.abs(y))

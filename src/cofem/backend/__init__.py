@@ -5,8 +5,8 @@ things that the standard does not carry: random signs, the DCT, constants that
 follow an array to its device, and how much parallel work a library wants.
 """
 
+from cofem.backend.array_types import Array, Namespace, SameArray
 from cofem.backend.arrays import (
-    Array,
     abs_squared,
     complex_dtype,
     conj,
@@ -51,7 +51,9 @@ __all__ = [
     "Constant",
     "Device",
     "MaskedTransform",
+    "Namespace",
     "Random",
+    "SameArray",
     "abs_squared",
     "complex_dtype",
     "conj",

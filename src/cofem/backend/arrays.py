@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 import array_api_compat as compat
 import numpy as np
 
-Array = Any
-"""An array of any library that follows the array API standard."""
+from cofem.backend.array_types import Array as Array  # where the backend's files look for it
+from cofem.backend.array_types import Namespace, SameArray
 
 
 def is_array(x: object) -> bool:
@@ -17,7 +17,7 @@ def is_array(x: object) -> bool:
     return bool(compat.is_array_api_obj(x))
 
 
-def is_numpy(x: object) -> bool:
+def is_numpy(x: object) -> TypeGuard[np.ndarray]:
     """Whether ``x`` is a NumPy array: the case with in-place, threaded kernels."""
     return isinstance(x, np.ndarray)
 
@@ -27,7 +27,7 @@ def library(x: Array) -> str:
     return type(x).__module__.split(".")[0]
 
 
-def namespace(*arrays: Array) -> Any:
+def namespace(*arrays: Array | None) -> Namespace:
     """Return the array API namespace of ``arrays``; refuse a mixture by name.
 
     Examples
@@ -70,14 +70,14 @@ def require_same_home(arrays: Iterable[tuple[str, Array]]) -> None:
             )
 
 
-def to_numpy(x: Array) -> np.ndarray:
+def to_numpy(x: Any) -> np.ndarray:
     """Copy ``x`` to a NumPy array on the host (no copy if it is one already)."""
     if isinstance(x, np.ndarray):
         return x
     if compat.is_torch_array(x):
-        return x.detach().cpu().resolve_conj().numpy()  # type: ignore[no-any-return]
+        return x.detach().cpu().resolve_conj().numpy()
     if compat.is_cupy_array(x):
-        return x.get()  # type: ignore[no-any-return]
+        return x.get()
     return np.asarray(x)  # JAX copies to the host, array_api_strict hands out its buffer
 
 
@@ -110,20 +110,22 @@ def is_complex(x: Array) -> bool:
     return bool(namespace(x).isdtype(x.dtype, "complex floating"))
 
 
-def conj(x: Array) -> Array:
+def conj(x: SameArray) -> SameArray:
     """Complex conjugate that leaves real arrays alone."""
-    return namespace(x).conj(x) if is_complex(x) else x
+    xp: Any = namespace(x)
+    return xp.conj(x) if is_complex(x) else x
 
 
-def real(x: Array) -> Array:
+def real(x: SameArray) -> SameArray:
     """Real part that leaves real arrays alone."""
-    return namespace(x).real(x) if is_complex(x) else x
+    xp: Any = namespace(x)
+    return xp.real(x) if is_complex(x) else x
 
 
-def abs_squared(x: Array) -> Array:
+def abs_squared(x: SameArray) -> SameArray:
     """Return |x|² as a real array."""
     if not is_complex(x):
         return x * x
-    xp = namespace(x)
+    xp: Any = namespace(x)
     re, im = xp.real(x), xp.imag(x)
     return re * re + im * im

@@ -82,7 +82,7 @@ class TorchGroup:
         import torch
         import torch.distributed as dist
 
-        tensor = x if not is_numpy(x) and torch.is_tensor(x) else torch.from_numpy(to_numpy(x))
+        tensor: Any = x if not is_numpy(x) and torch.is_tensor(x) else torch.from_numpy(to_numpy(x))
         tensor = tensor.clone()
         # gloo has no complex sums.
         flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor

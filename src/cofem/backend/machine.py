@@ -53,7 +53,8 @@ def rows_at_once(x: Array, n_columns: int) -> int:
     import torch
 
     memory = torch.cuda.get_device_properties(device).total_memory
-    return int(min(64, max(1, 0.8 * memory // (ARRAYS_OF_A_BATCH * n_columns * x.itemsize))))
+    size = ARRAYS_OF_A_BATCH * n_columns * x.dtype.itemsize
+    return int(min(64, max(1, 0.8 * memory // size)))
 
 
 class _OneBlasThread:
@@ -130,7 +131,7 @@ def devices() -> list[Device]:
 
         for device in jax.devices():
             put = _bound(jax.device_put, device=device)
-            found.append(Device(f"jax, {device}", put, lambda x: x.block_until_ready()))
+            found.append(Device(f"jax, {device}", put, jax.block_until_ready))
     return found
 
 

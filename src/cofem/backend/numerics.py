@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import array_api_compat as compat
 import numpy as np
 
+from cofem.backend.array_types import SameArray
 from cofem.backend.arrays import (
     Array,
     device_of,
@@ -55,7 +58,7 @@ def places_of(index: np.ndarray, n: int, like: Array) -> list[Array]:
     return places if xp is not np else [from_numpy(place, like) for place in places]
 
 
-def inverse_cholesky(matrix: Array) -> Array:
+def inverse_cholesky(matrix: SameArray) -> SameArray:
     """Return L⁻¹ for the Cholesky factor L of a Hermitian positive definite matrix."""
     if is_numpy(matrix):
         from scipy.linalg import cholesky, lapack
@@ -72,7 +75,7 @@ def inverse_cholesky(matrix: Array) -> Array:
         if info:
             raise np.linalg.LinAlgError("a triangular factor is singular")
         return inverse
-    xp = namespace(matrix)
+    xp: Any = namespace(matrix)
     factor = xp.linalg.cholesky(matrix)
     eye = xp.eye(matrix.shape[0], dtype=matrix.dtype, device=device_of(matrix))
     if compat.is_torch_array(matrix):

@@ -6,7 +6,6 @@ import numbers
 import os
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, fit_cell
 from cofem.calcium.jumps.fitting import fit_jumps
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.calcium.traces import white_noise
+from cofem.solvers.threads import as_done
 
 # Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
 # median cell beyond one of these is in per cent, or raw.
@@ -133,7 +133,7 @@ def deconvolve(
         for name, values in cells.items():
             values[i] = getattr(found, name)
 
-    for done, _ in enumerate(_in_threads(one, len(rows), _threads(n_jobs)), start=1):
+    for done, _ in enumerate(as_done(one, range(len(rows)), _threads(n_jobs)), start=1):
         if callback is not None:
             callback(done)
     return _result(traces, over, cells, settings)
@@ -148,21 +148,6 @@ def _threads(n_jobs: Any) -> int:
         return jobs
     here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, (here or 1) + 1 + jobs)
-
-
-def _in_threads(one: Callable[[int], None], n: int, jobs: int) -> Any:
-    """Yield as cells are done; compiled loops leave the interpreter's lock."""
-    if jobs == 1 or n == 1:
-        for i in range(n):
-            one(i)
-            yield
-        return
-    with ThreadPoolExecutor(min(jobs, n)) as pool:
-        try:
-            yield from pool.map(one, range(n))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
 
 
 def _result(

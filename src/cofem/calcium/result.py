@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from cofem.calcium.half_cauchy import result as banded_result
 from cofem.calcium.jumps.counting import SIZE_SPREAD, split
+from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
 OVER_FRAMES = (
@@ -48,7 +49,8 @@ class Deconvolution:
         The probability that there is a jump in the frame. A jump's frame is seldom certain,
         so that several frames share the probability of one: ``events`` adds them up.
     spike_counts : ndarray
-        The expected number of spikes per frame: ``spikes / spike_size``. NaN under "banded".
+        The expected number of spikes per frame: ``mean / spike_size``, less the share of jumps
+        of that height that are none. NaN under "banded".
     denoised, denoised_std, baseline : ndarray
         The fit with its baseline, its standard deviation, and the level of silence, in dF/F.
     precision : ndarray
@@ -242,8 +244,11 @@ class Deconvolution:
     ) -> np.ndarray:
         if not row["spike_size"] > 0:
             return np.empty(0, EVENT)
-        active, counts = row["prob_active"].astype(float), row["spike_counts"].astype(float)
-        frame, chance, segment = split(active, counts, self.framerate)
+        active, mean = row["prob_active"].astype(float), row["mean"].astype(float)
+        unit, size = noise_at_30(row["noise_std"], self.framerate), row["spike_size"]
+        # Counts are heights by the size of a spike, times the share that is real.
+        real = np.divide(row["spike_counts"] * size, mean, out=np.ones_like(mean), where=mean > 0)
+        frame, chance, segment = split(active, mean / unit, real, size / unit, self.framerate)
         kept = chance >= probability
         frame, chance, segment = frame[kept], chance[kept], segment[kept]
         table = np.empty(len(frame), EVENT)
@@ -254,7 +259,7 @@ class Deconvolution:
         starts, number = np.unique(segment[:, 0], return_counts=True)
         where = np.searchsorted(starts, segment[:, 0])
         shared = number[where]
-        height = np.concatenate([[0.0], np.cumsum(row["mean"].astype(float))])
+        height = np.concatenate([[0.0], np.cumsum(mean)])
         square = np.concatenate([[0.0], np.cumsum(row["std"].astype(float) ** 2)])
         first, last = segment[:, 0], segment[:, 1]
         table["amplitude"] = (height[last] - height[first]) / shared

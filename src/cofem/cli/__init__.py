@@ -48,6 +48,10 @@ def cofem(
     solves it. **cofem solve** does the same for your own files. Every command
     explains itself with **--help**.
 
+    Example:
+
+        cofem solve phi.npy y.csv -o z.csv
+
     Exit code 0: done (a warning may say that the answer could be better). 2: something
     that you gave is wrong, and one line on the error stream says what. 130: interrupted;
     no half-written file is left.
@@ -63,7 +67,7 @@ def cofem(
 def main() -> NoReturn:
     """Run the command line and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a Φ must not stop a terminal without one
+        if isinstance(stream, io.TextIOWrapper):  # it may not be able to show Φ
             stream.reconfigure(errors="replace")
     code: int | str | None = 0
     try:

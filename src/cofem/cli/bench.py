@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 SYSTEMS = 9  # the mean and eight probes
 PASSES = 12
+# Steps that are timed, and how often; the median counts.
+STEPS, REPEATS = 40, 5
+# About the squared norm of a column, for the preconditioner; and a tolerance that no step reaches.
+THETA, UNREACHED = 0.3, 1e-30
 
 
 @dataclass(frozen=True)
@@ -128,15 +132,15 @@ def _milliseconds_per_step(phi: Any, rhs: Any, alpha: Any, device: Device) -> fl
 
     def steps(number: int) -> float:
         began = time.perf_counter()
-        # No step reaches this tolerance.
-        found = solve(ShiftedGram(phi, 1.0, alpha), rhs, preconditioner=alpha + 0.3, rtol=1e-30,
-                      max_steps=number)  # fmt: skip
+        found = solve(ShiftedGram(phi, 1.0, alpha), rhs, preconditioner=alpha + THETA,
+                      rtol=UNREACHED, max_steps=number)  # fmt: skip
         device.wait(found.x)
         return time.perf_counter() - began
 
-    for number in (41, 41, 1, 1):  # compiled, planned and captured before it is timed
+    many = STEPS + 1
+    for number in (many, many, 1, 1):  # compiled, planned and captured before it is timed
         steps(number)
-    return 1e3 * statistics.median(steps(41) - steps(1) for _ in range(5)) / 40
+    return 1e3 * statistics.median(steps(many) - steps(1) for _ in range(REPEATS)) / STEPS
 
 
 def _median_ms(work: Callable[[], Any], device: Device) -> float:
@@ -161,7 +165,7 @@ def _advice(measured: list[Measured]) -> list[str]:
         )
     on_gpu = [m for m in measured if "cuda" in m.name]
     if not any(m.name.startswith("torch") for m in measured):
-        lines.append("for an NVIDIA GPU install torch: pip install 'cofem[torch]'")
+        lines.append("for an NVIDIA GPU install torch: pip install torch")
     elif not on_gpu:
         lines.append(
             "torch sees no GPU: with an NVIDIA card, install torch built for its CUDA version"

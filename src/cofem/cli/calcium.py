@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +15,10 @@ from cofem.cli import report
 from cofem.cli.calcium_checks import check_options, check_outputs
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import new_figure, save
-from cofem.files import atomic_write, read_array
+from cofem.files import atomic_write, fingerprint, read_array
+from cofem.progress import ProgressBar
 
-# Cells between two files of the journal, with which an interrupted run goes on.
+# Cells in one file of partial results, from which an interrupted run goes on.
 BATCH = 50
 
 
@@ -98,6 +98,10 @@ def calcium(
     an event, the fit, the baseline, and noise and decay time of every cell;
     `cofem.calcium.load_deconvolution("OUT.npz")` gives it back in Python. A run that
     was interrupted goes on where it was when the same command is given again.
+
+    Example:
+
+        cofem calcium suite2p/plane0 -o spikes.npz --report cells.html
     """
     began = time.perf_counter()
     from cofem.calcium.files import read_traces
@@ -150,64 +154,39 @@ def write_report(path: Path, result: Any, title: str, cells: np.ndarray) -> None
 def deconvolve_in_batches(
     dff: np.ndarray, framerate: float, options: dict[str, Any], jobs: int, output: Path
 ) -> Any:
-    """Deconvolve cell by cell, with a bar, keeping every batch until all is done."""
+    """Deconvolve cell by cell, with a bar; every batch is kept in a folder until all is done."""
     from cofem.calcium import deconvolve
     from cofem.calcium.storage import join, load_deconvolution
 
-    journal = output.with_name(f".{output.name}.journal")
-    key = fingerprint(dff, framerate, options)
+    folder = output.with_name(f".{output.name}.parts")
+    key = name_of_task(dff, framerate, options)
     parts = []
-    with bar(len(dff)) as advance:
+    with ProgressBar("cells", len(dff)) as bar:
         for start in range(0, len(dff), BATCH):
             batch = dff[start : start + BATCH]
-            kept = journal / f"{key}-{start}.npz"
+            advance = functools.partial(_advance, bar, start)
+            kept = folder / f"{key}-{start}.npz"
             if kept.is_file():
                 part = load_deconvolution(kept, batch)
             else:
                 part = deconvolve(batch, framerate, n_jobs=jobs, callback=advance, **options)
                 if len(dff) > BATCH:
-                    journal.mkdir(exist_ok=True)
+                    folder.mkdir(exist_ok=True)
                     part.save(kept)
             parts.append(part)
-            advance(len(batch), final=True)
+            advance(len(batch))
     result = join(parts)
-    shutil.rmtree(journal, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     return result
 
 
-def fingerprint(dff: np.ndarray, framerate: float, options: dict[str, Any]) -> str:
+def _advance(bar: ProgressBar, before: int, done: int) -> None:
+    bar.show(before + done)
+
+
+def name_of_task(dff: np.ndarray, framerate: float, options: dict[str, Any]) -> str:
     """Return a name for this very task: the same data with the same options."""
-    digest = hashlib.sha256(np.ascontiguousarray(dff).tobytes())
-    digest.update(repr((dff.shape, dff.dtype.str, framerate, sorted(options.items()))).encode())
-    return digest.hexdigest()[:16]
-
-
-class bar:  # noqa: N801 -- used as a function
-    """A progress bar over cells on the error stream, silent where that is no terminal."""
-
-    def __init__(self, n_cells: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._shown = console.is_terminal
-        self._progress = Progress(console=console, transient=True, disable=not self._shown)
-        self._task = self._progress.add_task("cells", total=n_cells)
-        self._before = 0
-
-    def __enter__(self) -> Callable[..., None]:
-        if self._shown:
-            self._progress.start()
-        return self._advance
-
-    def __exit__(self, *error: object) -> None:
-        if self._shown:
-            self._progress.stop()
-
-    def _advance(self, done: int, final: bool = False) -> None:
-        self._progress.update(self._task, completed=self._before + done)
-        if final:
-            self._before += done
+    return fingerprint([dff, (dff.shape, dff.dtype.str, framerate, sorted(options.items()))])[:16]
 
 
 def write_spks(path: Path, spikes: np.ndarray, rows: tuple[np.ndarray, int]) -> None:

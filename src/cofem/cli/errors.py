@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-# What the library and the operating system raise for bad input. Anything else is a
-# mistake of ours and keeps its traceback.
+# What the library and the operating system raise for bad input. Any other exception is a bug of
+# cofem and keeps its traceback.
 USER_ERRORS = (ValueError, TypeError, OSError, MemoryError)
 
 BAD_INPUT, INTERRUPTED = 2, 130

@@ -112,6 +112,10 @@ def mri(
 
     Nothing has to be tuned: edges that the contrasts share, and the noise, are learned
     from the data.
+
+    Example:
+
+        cofem mri kspace.npz -o image.npz --figure image.png
     """
     from cofem.mri import nrmse, reconstruct
     from cofem.mri.files.scan import read_scan

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from cofem.files import atomic_write
 
 UNIT = "units of the data"
+# Probability of the intervals that are shown.
+LEVEL = 0.95
+# Avoids a division by zero.
+TINY = 1e-300
 
 
 def write_report(
@@ -33,9 +38,9 @@ def write_report(
         Rows of the table beside the pictures.
     """
     complex_images = np.iscomplexobj(found.image)
-    level = np.sqrt(-np.log(0.05)) if complex_images else 1.959964
+    level = np.sqrt(-np.log(1 - LEVEL)) if complex_images else float(ndtri((1 + LEVEL) / 2))
     maps = {name: np.abs(_slices(x)) for name, x in layers.items()}
-    edges = 1 / np.sqrt(np.maximum(_slice(np.asarray(found.precision)), 1e-300))
+    edges = 1 / np.sqrt(np.maximum(_slice(np.asarray(found.precision)), TINY))
     data = {
         "shape": list(next(iter(maps.values())).shape),
         "layers": [{"name": name, "data": _encoded(x)} for name, x in maps.items()],

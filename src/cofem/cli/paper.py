@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cofem.cli.errors import warnings_as_lines
+from cofem.progress import ProgressBar
 
 if TYPE_CHECKING:
     from cofem.paper.claims import Claim
@@ -104,10 +105,10 @@ def paper(
         return
     from cofem.paper.study import Run
 
-    with Bar() as bar:
+    with ProgressBar() as bar:
         run = Run(
             out=output, quick=quick, seed=seed, jobs=jobs, device=device.value,
-            clock=clock.value, time_limit=time_limit, report=bar.report,
+            clock=clock.value, time_limit=time_limit, report=bar.show_as,
             memory_limit=None if memory_limit is None else memory_limit * 2**30,
         )  # fmt: skip
         names = ("fig1", "fig2", "fig3") if target is Target.ALL else (target.value,)
@@ -136,7 +137,7 @@ def application(
     if not data.is_dir():
         raise ValueError(f"data: {data} is not a folder")
     out.mkdir(parents=True, exist_ok=True)
-    module = importlib.import_module(f"cofem.paper.figures.{target.value}")
+    module = importlib.import_module(f"cofem.paper.{target.value}")
     options = {"device": device.value} if target is Target.MRI else {}
     with warnings_as_lines():
         found = module.run(data, out, quick, **options)
@@ -154,44 +155,3 @@ def show(claims: Iterable[Claim], where: Path) -> None:
         verdict = f"[{colors[claim.held]}]{claim.verdict}[/]"
         console.print(f"{verdict}: {escape(claim.text)}", highlight=False)
     console.print(escape(str(where)), highlight=False)
-
-
-class Bar:
-    """One line for each figure on the error stream, silent where that is no terminal."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        console = Console(stderr=True)
-        self._shown = console.is_terminal
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TimeElapsedColumn(), TimeRemainingColumn(),
-            console=console, transient=True, disable=not self._shown,
-        )  # fmt: skip
-        self._task: Any = None
-
-    def __enter__(self) -> Bar:
-        if self._shown:
-            self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            self._progress.stop()
-
-    def report(self, label: str, done: int, total: int) -> None:
-        """Show how far a figure is."""
-        if self._task is None:
-            self._task = self._progress.add_task(label, total=total)
-        if done == 0 and self._progress.tasks[0].finished:
-            self._progress.reset(self._task)
-        self._progress.update(self._task, description=label, completed=done, total=total)

@@ -68,7 +68,7 @@ def number(value: Any, digits: int = 6) -> str:
 
 
 def peak_memory_mib() -> float | None:
-    """Return the most memory this process has held, in MiB; None where nobody counts.
+    """Return the most memory this process has held, in MiB; None where the system does not tell.
 
     Examples
     --------

@@ -43,8 +43,8 @@ def solve(
         float | None,
         typer.Option(
             metavar="B",
-            help="1/σ² of the noise. Without it, it is estimated from the data by "
-            "the shortest description of the data.",
+            help="1/σ² of the noise. Without it, it is learned from the data together with "
+            "the prior.",
         ),
     ] = None,
     intercept: Annotated[
@@ -62,10 +62,10 @@ def solve(
             "for small problems; the others are there to compare.",
         ),
     ] = "auto",
-    max_iter: Annotated[int, typer.Option(metavar="N", help="The most EM iterations.")] = 100,
+    max_iter: Annotated[int, typer.Option(metavar="N", help="The most iterations.")] = 100,
     tol: Annotated[
         float,
-        typer.Option(metavar="T", help="Stop when the mean changes by less than this fraction."),
+        typer.Option(metavar="T", help="Scales how still every coordinate must be; 0: exactly N."),
     ] = 1e-4,
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same seed gives the same answer.")

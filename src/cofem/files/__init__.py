@@ -1,10 +1,11 @@
-"""Files: written whole or not at all, and read with suspicion.
+"""Files: written completely or not at all, and checked before they are read.
 
 ``read_array`` and ``read_matrix`` are the doors for data from a disk. They never
 unpickle, and they compare what a header claims with what the file holds before any
 memory is asked for.
 """
 
+from cofem.files.fingerprints import fingerprint
 from cofem.files.reading import read_archive, read_array, read_matrix
 from cofem.files.tables import write_table
 from cofem.files.writing import atomic_write, check_writable, path_of
@@ -12,6 +13,7 @@ from cofem.files.writing import atomic_write, check_writable, path_of
 __all__ = [
     "atomic_write",
     "check_writable",
+    "fingerprint",
     "path_of",
     "read_archive",
     "read_array",

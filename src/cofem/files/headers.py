@@ -16,12 +16,15 @@ import numpy as np
 
 # Deflate cannot expand one byte to more than 1032; other methods are refused.
 MOST_EXPANSION = 1032
-# What expands a hundredfold is zeros. That much of them is welcome, more is a bomb.
+# Data that expand a hundredfold are mostly zeros. Up to this many bytes of them are accepted; more
+# may be a decompression bomb.
 SUSPICIOUS_EXPANSION, MOST_SUSPICIOUS_BYTES = 100, 1 << 30
+# For systems that do not tell how much memory they have: 64 TiB, more than any.
+LARGEST_MEMORY = 1 << 46
 
 
 class RefusedError(Exception):
-    """What is wrong with a file, to be put behind its name."""
+    """A file that is refused; the message follows the file's name."""
 
 
 def refuse_more_than_memory(size: int, where: str = "") -> None:
@@ -33,12 +36,24 @@ def refuse_more_than_memory(size: int, where: str = "") -> None:
     Traceback (most recent call last):
     cofem.files.headers.RefusedError: does not fit into memory: it holds 8000000.0 GB
     """
-    try:
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # a system that does not tell
-        memory = 1 << 46
-    if size > memory:
+    memory = physical_memory()
+    if size > (LARGEST_MEMORY if memory is None else memory):
         raise RefusedError(f"does not fit into memory{where}: it holds {size / 1e9:.1f} GB")
+
+
+def physical_memory() -> float | None:
+    """Return the bytes of memory this machine has, or None where it does not tell.
+
+    Examples
+    --------
+    >>> found = physical_memory()
+    >>> found is None or found > 1e8
+    True
+    """
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:
@@ -84,7 +99,7 @@ def check_header(
 ) -> None:
     """Refuse objects, and an array larger than the ``size`` bytes it is said to lie in.
 
-    One that is ``mapped`` need not fit into memory.
+    A memory-mapped array (``mapped``) need not fit into memory.
     """
     version = np.lib.format.read_magic(stream)
     if version == (1, 0):

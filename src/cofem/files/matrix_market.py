@@ -49,7 +49,7 @@ def read(file: Path) -> Any:
         entries = rows * columns if symmetry == "general" else half
         shortest = 2  # a digit and a line end
     else:
-        shortest = 4 if field == "pattern" else 6
+        shortest = 4 if field == "pattern" else 6  # two or three numbers and what parts them
     if entries * shortest > len(text):
         raise RefusedError(
             f"is cut short: its header promises {entries} entries, more than {len(text)} "

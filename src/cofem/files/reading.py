@@ -1,4 +1,4 @@
-"""Arrays from a disk, read with suspicion.
+"""Arrays from files of unknown origin.
 
 Nothing is unpickled, and what a header claims is compared with what the file holds before
 any memory is asked for.
@@ -167,7 +167,7 @@ def _named(
         raise PermissionError(f"{name}: {path} cannot be read: permission denied") from None
     except MemoryError:
         raise ValueError(f"{name}: {path} does not fit into memory") from None
-    except Exception as error:  # a parser of foreign bytes can fail in any way
+    except Exception as error:  # a parser can fail in any way on damaged bytes
         why = " ".join(str(error).split()) or type(error).__name__
         kind = Path(path).suffix.lower()
         raise ValueError(
@@ -183,7 +183,7 @@ def _read_npy(file: Path, name: str) -> np.ndarray:
 
 
 def _map_npy(file: Path, name: str) -> np.ndarray:
-    """Map a large file; a small one is read, so that nobody can change it under the fit."""
+    """Map a large file; read a small one, so that later changes of the file have no effect."""
     if file.stat().st_size <= MAPPED_ABOVE:
         return _read_npy(file, name)
     with file.open("rb") as stream:

@@ -13,7 +13,7 @@ from cofem.files.writing import atomic_write
 
 # The shortest entry is a digit and its separator, and becomes eight bytes.
 BYTES_PER_CHARACTER = 4
-# Rows that are numbers of Python at a time, which need ten times the memory of an array's.
+# Rows that are converted at a time: Python's numbers need ten times the memory of an array.
 ROWS_AT_ONCE = 10_000
 
 
@@ -38,7 +38,7 @@ def read(file: Path) -> np.ndarray:
     data = file.read_bytes()
     if b"\0" in data:
         raise RefusedError("is no text: it holds zero bytes")
-    text = data.decode("utf-8-sig")  # spreadsheets put a mark in front
+    text = data.decode("utf-8-sig")  # spreadsheets write a byte-order mark
     lines = [line for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]
     if lines and _is_heading(lines[0]):
         lines = lines[1:]

@@ -1,4 +1,4 @@
-"""Files that appear when they are complete, or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
 
 
 def path_of(path: Any, name: str) -> Path:
-    """Return a path, or say which argument is none.
+    """Return a path; an error names the argument.
 
     Examples
     --------
@@ -97,6 +97,6 @@ def path_of(path: Any, name: str) -> Path:
 def _refuse_target(target: Path) -> None:
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a directory")
-    # Replacing /dev/null or a pipe by a file would surprise the whole machine.
+    # Never replace a device such as /dev/null, or a pipe, by a file.
     if target.exists() and not target.is_file():
         raise OSError(f"{target} is not a regular file")

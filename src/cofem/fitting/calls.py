@@ -12,16 +12,16 @@ from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
 from cofem.fitting.choosing import choose_method
 from cofem.fitting.memory import refuse_too_large
-from cofem.fitting.sparse_bayes import sees_nothing, sparse_bayes
+from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.fitting.watching import interrupts_as_themselves, watched
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.learned import Learned, Settings
-from cofem.learning.loop import Callback
 from cofem.learning.prior_choice import choose_prior, learn
+from cofem.learning.recording import Callback
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
-from cofem.model.methods import CoFEM, Method
+from cofem.model.methods import Method
 from cofem.model.model import Model, Task
 from cofem.model.options import whole_number
 from cofem.result.assembly import posterior_of
@@ -102,7 +102,7 @@ def fit(
     seed : int
         Decides every random number.
     callback : function, optional
-        Called with an :class:`~cofem.learning.loop.IterationState` after every
+        Called with an :class:`~cofem.learning.recording.IterationState` after every
         E-step; returning True stops the fit.
     progress : bool
         Show a progress bar on the terminal.
@@ -146,9 +146,9 @@ def fit(
     model = _model(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     which = choose_prior(prior, chosen, model)
-    if which != "ard" and sees_nothing(model):
+    if which != "ard" and model.sees_nothing:
         if which == "mixture":
-            raise ValueError("prior=\"mixture\": phi is zero, and nothing can be learned behind it")
+            raise ValueError("prior=\"mixture\": phi is zero, so the data say nothing about z")
         which = "ard"
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)
@@ -174,8 +174,8 @@ def fit(
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint)
         found.history["seconds"][-1] = time.perf_counter() - began
-    if found.worth_a_warning:
-        warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
+    if found.warning is not None:
+        warnings.warn(post.message, found.warning, stacklevel=2)
     return post
 
 
@@ -244,7 +244,7 @@ def _model(
     groups: Any = None,
     coupling: Any = None,
 ) -> Model:
-    """Put the model together and refuse what does not go together."""
+    """Return the model; refuse options that cannot be combined."""
     positive = validation.flag("nonnegative", nonnegative)
     image = validation.sparsifier_from(sparsifier, tasks)
     size = tasks[0].operator.shape[1] if image is None else image.shape[0]
@@ -260,10 +260,12 @@ def _model(
 
 def _group(process_group: Any, method: Method) -> Group:
     if process_group is not None:
-        if not isinstance(method, CoFEM):
-            raise ValueError(f'process_group: method "{method.name}" is not shared; use "cofem"')
-        if method.joint_tolerance:
-            raise ValueError("process_group: systems with one joint tolerance cannot be shared")
+        if "processes" not in method.takes:
+            raise ValueError(
+                f'process_group: method "{method.name}" cannot share its work; use "cofem"'
+            )
+        if getattr(method, "joint_tolerance", False):
+            raise ValueError("process_group: with joint_tolerance the systems cannot be shared")
     return group_of(process_group)
 
 

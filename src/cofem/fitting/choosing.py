@@ -19,9 +19,19 @@ from cofem.model.suitability import is_banded, refuse_unfit
 from cofem.operators import Dense, Sparse
 from cofem.operators.centred import Centred
 
-# A dense matrix is factorised even where that takes so many times the products of CoFEM.
+# Operations of exact EM for every D³: Cholesky, the inverse of its factor and its square.
+EM_OPERATIONS = 1.4
+# Operations of a pair of fast transforms for every D log₂ D.
+TRANSFORM_OPERATIONS = 20.0
+# An iteration of CoFEM multiplies about 125 rows by ΦᴴΦ, at half the speed of a factorisation, and
+# costs a millisecond or two besides: so many operations.
+ROWS_PER_ITERATION, OVERHEAD = 250.0, 3e7
+# Unknowns up to which exact EM is chosen with a sparsifier, for a matrix and for other operators.
+EXACT_WITH_SPARSIFIER, EXACT_WITH_SPARSIFIER_IF_NOT_DENSE = 1000, 300
+# A dense matrix is factorised even if that takes this many times the operations of CoFEM: a
+# coherent matrix needs many more CG steps than the count assumes.
 EXACT_FOR_DENSE = 5.0
-# That is for operations of a tenth of a second or so in every iteration, not for more.
+# But only up to this many operations in an iteration, about a tenth of a second.
 EXACT_LIMIT = 2e9
 
 
@@ -50,9 +60,10 @@ def _best_for(model: Model) -> Method:
     first = operators[0]
     dense = isinstance(first.op if isinstance(first, Centred) else first, (Dense, Sparse))
     if model.sparsifier is not None:
-        # Woodbury needs the inverse of the prior; the probes are several times as many.
-        small = operators[0].shape[1] <= (1000 if dense else 300)
-        return EM() if small else CoFEM()
+        # Woodbury's formula would need the inverse of Rᴴ diag(α) R, and CoFEM needs several times
+        # as many probes as without R.
+        few = EXACT_WITH_SPARSIFIER if dense else EXACT_WITH_SPARSIFIER_IF_NOT_DENSE
+        return EM() if operators[0].shape[1] <= few else CoFEM()
     return cheapest(*operators[0].shape, dense=dense)
 
 
@@ -66,16 +77,14 @@ def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     >>> cheapest(20_000, 60_000, dense=False).name
     'cofem'
     """
-    exact_em = 1.4 * n_columns**3
+    exact_em = EM_OPERATIONS * n_columns**3
     exact_woodbury = 2.0 * n_rows**2 * n_columns + n_rows**3
-    # An iteration multiplies about 120 rows by ΦᴴΦ, at half the speed of the
-    # factorisations, and costs a millisecond or two besides.
     if not dense:
-        per_row = 20.0 * n_columns * np.log2(n_columns + 2)
+        per_row = TRANSFORM_OPERATIONS * n_columns * np.log2(n_columns + 2)
     else:
         per_row = min(4.0 * n_rows * n_columns, 2.0 * n_columns**2)
-    covariance_free = 250 * per_row + 3e7
-    if dense:  # a matrix may be coherent, and then probes need many more
+    covariance_free = ROWS_PER_ITERATION * per_row + OVERHEAD
+    if dense:  # see EXACT_FOR_DENSE
         covariance_free = max(covariance_free, min(EXACT_FOR_DENSE * covariance_free, EXACT_LIMIT))
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()

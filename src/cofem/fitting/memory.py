@@ -1,16 +1,20 @@
-"""Whether a fit will fit into memory, said before it starts rather than hours later."""
+"""Whether a fit needs more memory than there is: checked before it starts, not hours later."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from cofem import backend
+from cofem.files.headers import physical_memory
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model
 from cofem.operators import Dense
+
+# Arrays that conjugate gradients hold for every row: x, r, p, the product, the right-hand side,
+# and what the operator needs to compute the product.
+CG_ARRAYS = 6
 
 
 def refuse_too_large(model: Model, method: Method) -> None:
@@ -35,24 +39,9 @@ def bytes_needed(model: Model, method: Method) -> float:
     return float(NEEDS[method.name].bytes(model, method))
 
 
-def physical_memory() -> float | None:
-    """Return the bytes of memory this machine has, or None where it does not tell.
-
-    Examples
-    --------
-    >>> found = physical_memory()
-    >>> found is None or found > 1e8
-    True
-    """
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
 @dataclass(frozen=True)
 class Needs:
-    """What a method holds: how many bytes, of what, and what else would do."""
+    """The memory of a method: how many bytes, for which arrays, and what to do against it."""
 
     bytes: Callable[[Model, Any], float]
     what: Callable[[Model], str]
@@ -92,7 +81,7 @@ def _covariance_free_bytes(model: Model, method: CoFEM) -> float:
     systems = min(block, max(method.n_probes, method.report_probes)) + len(model.tasks)
     narrow = backend.namespace(model.like).finfo(model.like.dtype).bits // 8
     width = 2 * narrow if backend.is_complex(model.like) else narrow
-    arrays = 6 if backend.is_numpy(model.like) else backend.ARRAYS_OF_A_BATCH
+    arrays = CG_ARRAYS if backend.is_numpy(model.like) else backend.ARRAYS_OF_A_BATCH
     return float(width * arrays * systems * max(model.n_unknowns, model.n_precisions))
 
 

@@ -1,10 +1,9 @@
-"""Sparse Bayesian learning and its rivals, the noise searched for before where it is not given."""
+"""Sparse Bayesian learning and its rivals; an unknown noise precision is estimated first."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cofem import backend
 from cofem.learning.certificate import LOWEST_RATIO
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.learned import Learned, Settings
@@ -17,20 +16,14 @@ from cofem.model.methods import CoFEM
 from cofem.model.model import Model
 from cofem.rivals.registry import run_method
 
-# The noise is looked for with the defaults of ``fit``, whatever was asked of the fit itself.
+# The noise is estimated with the default tol and max_iter of ``fit``, whatever the user set.
 SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
 
 
-def sees_nothing(model: Model) -> bool:
-    """Whether every column of every Φ is zero."""
-    norms = [task.operator.column_norms_squared(task.y) for task in model.tasks]
-    return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
-
-
 def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
-    """Run sparse Bayesian learning, or a rival; the noise searched for before if not given."""
+    """Run sparse Bayesian learning or a rival; estimate the noise first if it is not given."""
     searched = 0
-    if not given and sees_nothing(model):
+    if not given and model.sees_nothing:
         model = noise_units(model, False)  # all of y is noise
     elif not given:
         model, searched = _with_estimated_noise(model, settings, kept)
@@ -73,7 +66,7 @@ def _once_more_if_coherent(model: Model, outcome: Outcome, settings: Settings) -
 def _with_estimated_noise(
     model: Model, settings: Settings, kept: Checkpoint | None
 ) -> tuple[Model, int]:
-    """Return the model with its noise precision found, and the products that took."""
+    """Return the model with an estimate of its noise, and the number of products spent."""
     if kept is not None and kept.noise_precisions is not None:
         return model.with_noise(kept.noise_precisions), kept.searched
     search = replace(settings, keeper=None, tol=SEARCH_TOL, max_iter=SEARCH_ITERATIONS)

@@ -1,4 +1,4 @@
-"""Around a fit: the progress bar beside the callback, and Ctrl-C as itself."""
+"""What surrounds a fit: the progress bar, and Ctrl-C as a KeyboardInterrupt."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from cofem.learning.loop import Callback
+from cofem.learning.recording import Callback
 
 
 @contextlib.contextmanager
 def interrupts_as_themselves() -> Iterator[None]:
-    """Turn the SystemError that numba makes of a Ctrl-C inside its calls back into one."""
+    """Raise KeyboardInterrupt where numba has turned a Ctrl-C into a SystemError."""
     try:
         yield
     except SystemError as error:
@@ -25,7 +25,7 @@ def interrupts_as_themselves() -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(callback: Callback | None, progress: bool) -> Any:
-    """Yield a callback that also moves the progress bar, if one is wanted."""
+    """Yield a callback that also updates the progress bar, if there is one."""
     if not progress:
         yield callback
         return

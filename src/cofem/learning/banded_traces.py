@@ -16,6 +16,7 @@ import numpy as np
 import scipy.signal
 
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.model.model import LEAST_SIGNAL
 from cofem.model.options import whole_number
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import moments_row
@@ -105,7 +106,7 @@ def fit_traces(
 
     def one(i: int) -> None:
         y_row, s, beta, unit = problem.row(i)
-        y_row *= unit**0.5  # mean and variance meet in the M-step: all in the same units
+        y_row *= unit**0.5  # the M-step adds squared means and variances: both in the same units
         if initial_precision is None:
             s = np.full(len(s), _starting_variance(y_row, beta, power_per_sample))
         totals[:, i] = _em_row(
@@ -114,7 +115,7 @@ def fit_traces(
         )  # fmt: skip
         mean[i] /= unit**0.5
         variance[i] /= unit
-        with np.errstate(divide="ignore"):  # a coordinate may have been pinned from the start
+        with np.errstate(divide="ignore"):  # a prior variance may start at zero
             np.divide(unit, s, out=precision[i])
         totals[0, i] -= np.count_nonzero(beta) * np.log(unit)
 
@@ -137,10 +138,22 @@ def _starting_variance(y: np.ndarray, beta: np.ndarray, power_per_sample: np.nda
     """1/α at which the prior explains the power of the trace, less the noise's share."""
     seen = beta > 0
     if not seen.any():
-        return 1.0  # no data: any scale will do, and it stays
+        return 1.0  # no data: the scale does not matter, and α keeps it
     power, noise = float(y @ y), float(np.sum(1 / beta[seen]))
-    signal = max(power - noise, 0.1 * power) or noise
+    signal = max(power - noise, LEAST_SIGNAL * power) or noise
     return signal / float(np.sum(power_per_sample[seen]))
+
+
+@compiled(**EXACT)
+def mean_change(moved: float, size: float) -> float:
+    """Return ‖μ_new − μ_old‖/‖μ_new‖ from the squares of both norms."""
+    return 0.0 if moved == 0.0 else np.sqrt(moved / size)
+
+
+@compiled(**EXACT)
+def mean_settled(change: float, tol: float) -> bool:
+    """Whether a trace is done: the stop rule of all compiled loops (tol 0: never)."""
+    return tol > 0 and change <= tol
 
 
 @compiled(**EXACT)
@@ -170,8 +183,8 @@ def _em_row(
             coefficients, y, s, beta, work, dual, mean, variance
         )
         if iteration > 1:
-            change = 0.0 if moved == 0.0 else np.sqrt(moved / size)
-        if (tol > 0 and change <= tol) or iteration == max_iter:
+            change = mean_change(moved, size)
+        if mean_settled(change, tol) or iteration == max_iter:
             break
         for t in range(n):
             if nonnegative:

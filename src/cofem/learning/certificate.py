@@ -29,7 +29,7 @@ LARGEST_USED = 0.9
 # So many non-zeros per datum are believed only if the data see a typical coordinate, the others
 # unknown, with this share of the precision that they would see it with alone.
 DENSE, BARELY_SEEN = 0.5, 0.05
-# Slabs that weigh nearly as much as they may (half a non-zero per datum) want more.
+# Slabs that weigh nearly as much as they may (see ``MOST_PER_DATUM``) want more.
 AT_LIMIT = 0.9
 # How far the probes may see the cavities depart from one number, where that is used.
 LARGEST_DEPARTURE = 0.3

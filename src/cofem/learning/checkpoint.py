@@ -1,22 +1,23 @@
-"""A fit that survives being killed: the loop's state on disk, whole or not at all.
+"""Checkpoints: the state of the loop in a file, so that a fit that was killed can be resumed.
 
-Every random number is decided by the seed and the number of the iteration, so a run
-that goes on from a checkpoint is the unbroken run, bit for bit.
+Every random number depends only on the seed and the number of the iteration, so a resumed run
+gives the result of the uninterrupted run, bit for bit.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.files import atomic_write, read_archive
-from cofem.learning.loop import LoopState, empty_history
+from cofem.files import atomic_write, fingerprint, read_archive
+from cofem.learning.loop import LoopState
+from cofem.learning.recording import empty_history
 from cofem.model.methods import Method
 from cofem.model.model import Model
 
@@ -25,7 +26,7 @@ EVERY = 10
 
 
 class Checkpoint:
-    """One file that holds where a fit stands.
+    """One file with the state of a fit.
 
     Parameters
     ----------
@@ -34,7 +35,7 @@ class Checkpoint:
     model : Model
         The problem. A file of another problem is refused.
     method, seed, prior
-        What runs on it. A file of other settings is refused.
+        How it is fitted. A file of other settings is refused.
     every : int
         Iterations between two writes.
     """
@@ -44,7 +45,7 @@ class Checkpoint:
         prior: str = "ard",
     ) -> None:  # fmt: skip
         self._path, self._every, self._model = os.fspath(path), every, model
-        self._problem = _fingerprint(model, method, seed, prior)
+        self._problem = fingerprint(_pieces(model, method, seed, prior))
         self._noise: list[float] | None = None
         self._state: LoopState | None = None
         if os.path.exists(self._path):
@@ -52,17 +53,17 @@ class Checkpoint:
 
     @property
     def noise_precisions(self) -> list[float] | None:
-        """The noise precision of every task, if a search for it is already behind us."""
+        """The noise precision of every task, if it has been estimated already."""
         return self._noise
 
     def found_noise(self, noise_precisions: list[float], products: int) -> None:
-        """Keep what the search for the noise has found."""
+        """Store the estimate of the noise."""
         self._noise, self._searched = noise_precisions, products
         self._write(None)
 
     @property
     def searched(self) -> int:
-        """Products that the search for the noise took."""
+        """The number of products that the estimate of the noise took."""
         return getattr(self, "_searched", 0)
 
     @property
@@ -130,29 +131,23 @@ class Checkpoint:
             for i in range(sum(name.startswith("mean_") for name in arrays))
         ]
         rule = {n.removeprefix("rule_"): v for n, v in arrays.items() if n.startswith("rule_")}
-        if "alpha" in arrays:  # of before rules had a state of their own
+        if "alpha" in arrays:  # written before site rules had a state of their own
             rule["alpha"] = arrays["alpha"]
         self._state = LoopState(about["iteration"], rule, means, about["products"], history)
 
 
-def _fingerprint(model: Model, method: Method, seed: int, prior: str) -> str:
-    """Return a digest of what decides the answer, as far as it can be read."""
-    digest = hashlib.sha256()
-
-    def add(*things: Any) -> None:
-        digest.update(repr(things).encode())
-
+def _pieces(model: Model, method: Method, seed: int, prior: str) -> Iterator[Any]:
+    """Yield everything that determines the result, as far as it can be read."""
     for task in model.tasks:
         y = backend.to_numpy(task.y)
-        add(type(task.operator).__name__, task.operator.shape, str(y.dtype), y.shape)
-        digest.update(np.ascontiguousarray(y).tobytes())
-        add(task.noise_precision)
-        # One product tells operators of one kind apart.
-        digest.update(backend.to_numpy(task.operator.adjoint(task.y)).tobytes())
+        yield type(task.operator).__name__, task.operator.shape, str(y.dtype), y.shape
+        yield y
+        yield (task.noise_precision,)
+        # One product distinguishes two operators of the same class and shape.
+        yield backend.to_numpy(task.operator.adjoint(task.y))
     labels = model.tie.labels
-    add(None if labels is None else hashlib.sha256(labels.tobytes()).hexdigest())
-    add(model.nonnegative, model.tie.coupling is None, model.n_precisions, seed)
-    add(method.name, sorted((k, repr(v)) for k, v in asdict(method).items()))
+    yield (None if labels is None else fingerprint([labels]),)
+    yield model.nonnegative, model.tie.coupling is None, model.n_precisions, seed
+    yield method.name, sorted((k, repr(v)) for k, v in asdict(method).items())
     if prior != "ard":
-        add(prior)
-    return digest.hexdigest()
+        yield (prior,)

@@ -1,12 +1,6 @@
-"""How far means have moved, and the warning for everything that ended before it was done."""
+"""Warnings of fits and linear systems that did not converge."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-
-from cofem import backend
-from cofem.backend import Array
-from cofem.solvers import kernels
 
 
 class ConvergenceWarning(UserWarning):
@@ -25,16 +19,11 @@ class ConvergenceWarning(UserWarning):
     """
 
 
-def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
-    """Return ‖μ_new − μ_old‖² and ‖μ_new‖² over all tasks."""
-    distance = size = 0.0
-    for a, b in zip(new, old, strict=True):
-        if backend.is_numpy(a):
-            far, long = kernels.moved(a.ravel(), b.ravel())
-            distance, size = distance + far, size + long
-            continue
-        xp = backend.namespace(a)
-        both = xp.stack([xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))])
-        pair = backend.to_numpy(both)  # one transfer
-        distance, size = distance + float(pair[0]), size + float(pair[1])
-    return distance, size
+class DivergenceWarning(ConvergenceWarning):
+    """The iterations moved away from every solution; the result is the last that was sound.
+
+    Examples
+    --------
+    >>> issubclass(DivergenceWarning, ConvergenceWarning)
+    True
+    """

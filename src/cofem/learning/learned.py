@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from cofem.backend import Array
 from cofem.backend.distributed import Group
-from cofem.learning.loop import Callback, Keeper, Outcome
+from cofem.learning.loop import Keeper, Outcome
+from cofem.learning.recording import Callback
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
 from cofem.model.methods import Method

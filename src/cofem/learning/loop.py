@@ -2,49 +2,24 @@
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from cofem import backend
 from cofem.backend import Array
-from cofem.learning.convergence import moved
+from cofem.learning.convergence import ConvergenceWarning, DivergenceWarning
 from cofem.learning.moments.gaussian import EStep, Moments, Report
+from cofem.learning.recording import Callback, Recorder, empty_history
 from cofem.learning.sites.ard import Ard
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
 
-@dataclass(frozen=True)
-class IterationState:
-    """What a callback is shown after every E-step."""
-
-    iteration: int
-    max_iter: int
-    change: float
-    cg_steps: int
-    products: int
-    seconds: float
-    mean: Array
-    precision: Array
-
-
-Callback = Callable[[IterationState], object]
-
-
-def empty_history() -> dict[str, list[float]]:
-    """Return a history with its columns and no rows."""
-    names = ("iteration", "change", "log_evidence", "cg_steps", "products", "seconds")
-    return {name: [] for name in names}
-
-
 @dataclass
 class LoopResult:
-    """Where the iterations stopped: the means belong to ``alpha``, one per task."""
+    """The state at the end of the iterations: the means, one per task, belong to ``alpha``."""
 
     alpha: Array
     means: list[Array]
@@ -57,7 +32,7 @@ class LoopResult:
 
     @property
     def converged(self) -> bool:
-        """Whether it ended as it should, and all systems were solved."""
+        """Whether the verdict is a good one and all linear systems were solved."""
         return self.verdict.converged and not self.troubles
 
     @property
@@ -67,10 +42,13 @@ class LoopResult:
         return (self.troubles[0] if self.troubles else sentence) + self.note
 
     @property
-    def worth_a_warning(self) -> bool:
-        """Whether the user has to be told without asking."""
-        asked = (Verdict.STOPPED, Verdict.AS_ASKED)
-        return bool(self.troubles) or (not self.converged and self.verdict not in asked)
+    def warning(self) -> type[ConvergenceWarning] | None:
+        """The warning that the user gets without asking; None if there is no need of one."""
+        if self.verdict is Verdict.DIVERGED:
+            return DivergenceWarning
+        asked = self.verdict in (Verdict.STOPPED, Verdict.AS_ASKED)
+        fine = not self.troubles and (self.converged or asked)
+        return None if fine else ConvergenceWarning
 
 
 @dataclass(frozen=True)
@@ -88,14 +66,14 @@ class LoopState:
 
 
 class Keeper(Protocol):
-    """Where a loop's state is kept, and found again."""
+    """Stores the state of a loop, so that the loop can be resumed."""
 
     def resume(self) -> LoopState | None:
-        """Return the state to go on from, if there is one."""
+        """Return the stored state; None if there is none."""
         ...
 
     def keep(self, state: LoopState) -> None:
-        """Take the state after an M-step."""
+        """Store the state after an M-step."""
         ...
 
 
@@ -110,7 +88,7 @@ class SiteRule(Protocol):
 
     @property
     def alpha(self) -> Array:
-        """The precisions that the user is shown."""
+        """The prior precisions that the user sees as ``precision``."""
         ...
 
     def sites(self) -> list[tuple[Array, Array | None]]:
@@ -124,11 +102,11 @@ class SiteRule(Protocol):
         ...
 
     def advance(self) -> None:
-        """Move the sites on, and the noise."""
+        """Compute the next sites, and the next noise precision if it is learned."""
         ...
 
     def facts(self) -> dict[str, Any]:
-        """Return what the sentences of a verdict may name."""
+        """Return the numbers that the sentences of verdicts contain."""
         ...
 
     @property
@@ -141,13 +119,13 @@ class SiteRule(Protocol):
         ...
 
     def restore(self, kept: dict[str, np.ndarray]) -> None:
-        """Go on from there."""
+        """Restore what :meth:`state` returned."""
         ...
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What any method gives back: where it stopped, and one report per family of tasks."""
+    """The result of any method: the end of its iterations, and one report per family of tasks."""
 
     found: LoopResult
     reports: list[Report]
@@ -185,55 +163,40 @@ def iterate(
 ) -> LoopResult:
     """Alternate moments and sites until the rule is satisfied or ``max_iter`` E-steps are done.
 
-    The sites do not move after the last E-step, so mean and variance belong to those that the
-    rule holds in the end. ``esteps`` has one E-step for every family of tasks; ``spent`` are
-    products to count from.
+    The sites do not change after the last E-step, so mean and variance belong to the sites that the
+    rule holds at the end. ``esteps`` has one E-step for every family of tasks; ``spent`` is the
+    number of products made before.
     """
-    began, products, done = time.perf_counter(), spent, 0
-    history, previous, sparse = empty_history(), None, None
+    products, previous, sparse = spent, None, None
+    recorder = Recorder(max_iter, tol, callback, model.in_task_order)
     state = keeper.resume() if keeper is not None else None
     if state is not None and state.iteration < max_iter:
-        done, previous = state.iteration, state.means
+        previous, products = state.means, state.products
+        recorder.resume(state.history, previous)
         rule.restore(state.rule)
         sparse = [_image(model, mean) for mean in previous]
-        products, history = state.products, state.history
-        began -= history["seconds"][-1]
-    verdict = None
-    for count in range(done + 1, max_iter + 1):
+    while True:
+        count = recorder.iteration + 1
         last = count == max_iter and not rule.needs_variances
-        starts = previous or [None] * len(esteps)
+        starts: Sequence[Array | None] = previous or [None] * len(esteps)
         moments = [
             estep.moments(a, start, count, last, pull)
             for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)
         ]
-        means = [m.mean for m in moments]
-        change = math.inf if previous is None else relative_change(means, previous)
+        means, cg_steps = [m.mean for m in moments], max(m.cg_steps for m in moments)
         products += sum(m.products for m in moments) + rule.products
-        shown = IterationState(
-            iteration=count,
-            max_iter=max_iter,
-            change=change,
-            cg_steps=max(m.cg_steps for m in moments),
-            products=products,
-            seconds=time.perf_counter() - began,
-            mean=_shown(model, means),
-            precision=rule.alpha,
-        )
-        record(history, shown, sum(m.log_evidence for m in moments))
-        answer = callback(shown) if callback is not None else None
-        verdict = rule.absorb(moments, sparse, random=shown.cg_steps > 0)
-        if tol == 0:
-            verdict = None
-        if verdict is None and isinstance(answer, (bool, np.bool_)) and answer:
-            verdict = Verdict.STOPPED
-        if verdict is not None or count == max_iter:
+        recorder.add(
+            means, rule.alpha, products=products, cg_steps=cg_steps,
+            log_evidence=sum(m.log_evidence for m in moments),
+        )  # fmt: skip
+        own = rule.absorb(moments, sparse, random=cg_steps > 0)
+        verdict = recorder.verdict(own, rule.unfinished)
+        if verdict is not None:
             break
         previous, sparse = means, [m.sparse_mean for m in moments]
         rule.advance()
         if keeper is not None:
-            keeper.keep(LoopState(count, rule.state(), previous, products, history))
-    if verdict is None:
-        verdict = Verdict.AS_ASKED if tol == 0 else rule.unfinished
+            keeper.keep(LoopState(count, rule.state(), previous, products, recorder.history))
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"
         for m in moments
@@ -241,32 +204,8 @@ def iterate(
     ]
     facts = {"max_iter": max_iter, **rule.facts()}
     in_order = model.in_task_order(means)
-    return LoopResult(rule.alpha, in_order, verdict, facts, history, troubles, moments)
-
-
-def _shown(model: Model, means: Sequence[Array]) -> Array:
-    """Return the means in the shape of z."""
-    rows = model.in_task_order(means)
-    return rows[0] if len(rows) == 1 else backend.namespace(rows[0]).stack(rows)
+    return LoopResult(rule.alpha, in_order, verdict, facts, recorder.history, troubles, moments)
 
 
 def _image(model: Model, mean: Array) -> Array:
     return mean if model.sparsifier is None else model.sparsifier.forward(mean)
-
-
-def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
-    """‖μ_new − μ_old‖ / ‖μ_new‖ over all tasks; 0/0 counts as no change."""
-    distance, size = moved(new, old)
-    if distance == 0.0:
-        return 0.0
-    return math.sqrt(distance / size) if size > 0 else math.inf
-
-
-def record(history: dict[str, list[float]], state: IterationState, log_evidence: float) -> None:
-    """Add a row to the history."""
-    history["iteration"].append(state.iteration)
-    history["change"].append(state.change)
-    history["log_evidence"].append(log_evidence)
-    history["cg_steps"].append(state.cg_steps)
-    history["products"].append(state.products)
-    history["seconds"].append(state.seconds)

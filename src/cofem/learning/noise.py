@@ -1,4 +1,4 @@
-"""The noise precision, learned while the prior is: what the unused data say of the residual."""
+"""The noise precision, learned in the same loop as the prior, from the residual."""
 
 from __future__ import annotations
 
@@ -13,20 +13,22 @@ from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
 from cofem.model.model import Family, Model
 
-# The most that log β moves in an iteration; and where a fit uses more than this share of the
-# data, upwards: there what is left of the residual says little, and sites that lag behind a β
-# that leaps ahead let it run away (equicorrelated columns: 5 of 40 problems).
+# The largest change of log β in an iteration; and the largest increase where the fit uses more than
+# the share MUCH_USED of the data. There the residual says little about the noise, and if β rises
+# faster than the sites follow, it diverges (seen with equicorrelated columns in 5 of 40 problems).
 LARGEST_MOVE, MUCH_USED, LARGEST_RISE_IF_USED = 1.0, 0.3, 0.4
-# log β is not known better than by √(2/N): of N data so many √N are not counted, so that it
-# does not drift upwards where its likelihood is flat.
+# The standard deviation of log β is √(2/N). So many times √N of the N data are not counted, so that
+# β does not drift upwards where its likelihood is flat.
 PENALTY = 0.5
-# No fit counts as using more of the data.
-LARGEST_SHARE = 0.98
-# What is left of the data at the least: more is rounding (120 dB, 80 in single precision).
+# The number of data that a fit uses is clipped to this share of N, and to at least LEAST_USED: an
+# estimate by probes can be negative.
+LARGEST_SHARE, LEAST_USED = 0.98, 1e-3
+# The smallest residual that is believed, as a share of the power of y: below it there is only
+# rounding (a signal-to-noise ratio of 120 dB, 80 dB in single precision).
 LEAST_RESIDUAL, LEAST_RESIDUAL_SINGLE = 1e-12, 1e-8
-# It is at rest when log β moves by less.
+# β has settled when log β changes by less than this; its standard deviation is √(2/N).
 AT_REST = 0.01
-# Iterations before it moves at all.
+# The first iteration that changes β: the sites need a few to follow the data.
 FIRST_LEARNED = 4
 
 
@@ -39,9 +41,9 @@ class LearnedNoise:
     Parameters
     ----------
     families : sequence of Family
-        Those that share this noise, with the noise precisions of their E-steps.
+        The families that share this noise, with the noise precisions of their E-steps.
     start_snr : float
-        It begins at (1 + start_snr) N/‖y‖².
+        β starts at (1 + start_snr) N/‖y‖².
     """
 
     def __init__(self, families: Sequence[Family], start_snr: float) -> None:
@@ -61,15 +63,16 @@ class LearnedNoise:
 
     @property
     def at_rest(self) -> bool:
-        """Whether it hardly moved in the last iteration."""
+        """Whether β has settled."""
         return abs(self.log_move) < AT_REST
 
     def wanted(self, moments: Sequence[Moments], given: bool = False) -> float:
-        """Return the step of log β that the moments ask for; note the share of the data used.
+        """Return the step of log β that follows from the moments, and set ``used``.
 
-        A β that is ``given`` cannot run away: it may rise faster.
+        If β is ``given`` it cannot diverge, so it may rise faster.
         """
-        used = min(max(sum(m.freedom for m in moments), 1e-3), LARGEST_SHARE * self.n_data)
+        used = max(sum(m.freedom for m in moments), LEAST_USED)
+        used = min(used, LARGEST_SHARE * self.n_data)
         self.used = used / self.n_data
         penalty = PENALTY * math.sqrt(self._reals) * self.n_data / self._reals
         unused = max(self.n_data - used - penalty, (1 - LARGEST_SHARE) * self.n_data)
@@ -79,12 +82,13 @@ class LearnedNoise:
         return min(max(move, -LARGEST_MOVE), rise)
 
     def follow(self, moments: Sequence[Moments], pruned: bool = True) -> None:
-        """Move; slowly while a fit is not pruned yet and may use up the data."""
+        """Change β; slowly as long as the fit is not pruned and may use all of the data."""
         self.iteration += 1
         if self.iteration < FIRST_LEARNED:
             return
         move = self.wanted(moments)
-        self.log_move = move if pruned else min(max(move, -0.4), 0.4)
+        slow = min(max(move, -LARGEST_RISE_IF_USED), LARGEST_RISE_IF_USED)
+        self.log_move = move if pruned else slow
         self.ratio *= math.exp(self.log_move)
 
     def _residual(self, moments: Sequence[Moments]) -> float:
@@ -98,13 +102,13 @@ class LearnedNoise:
         return {name: np.asarray([self.ratio, self.iteration, self.log_move])}
 
     def restore(self, kept: dict[str, np.ndarray], name: str = "noise") -> None:
-        """Go on from there."""
+        """Restore what :meth:`state` returned."""
         self.ratio, iteration, self.log_move = (float(x) for x in kept[name])
         self.iteration = int(iteration)
 
 
 def shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
-    """Return the noise of every family; those whose E-steps have one precision share theirs."""
+    """Return the noise of every family; families with the same noise precision share one object."""
     kinds = sorted({f.noise_precision for f in model.families})
     shared = {
         kind: LearnedNoise([f for f in model.families if f.noise_precision == kind], start_snr)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cofem.backend import Array
 from cofem.learning.certificate import Certificate, certify
-from cofem.learning.loop import Callback, Keeper, LoopResult, iterate
+from cofem.learning.loop import Keeper, LoopResult, iterate
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.noise import (
     LARGEST_SHARE,
@@ -24,6 +24,7 @@ from cofem.learning.noise import (
     LearnedNoise,
     squared_rows,
 )
+from cofem.learning.recording import Callback
 from cofem.learning.sites.ard import Ard
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.stopping import Verdict

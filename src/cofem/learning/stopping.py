@@ -1,11 +1,12 @@
 """When a fit is done: one place for tolerances, stalls, the callback and ``max_iter``.
 
 A coordinate has settled when an iteration moves it by a small share of its own error bar,
-however large another coordinate is. The error bar is the one it would have if the others were
-known, 1/√A_jj: where columns are coherent that is far below the true one, and rightly so, since
-there EM exchanges one column for another in many small steps. EM never ends by itself where the
-data are noisy: it follows the noise, and its error grows. The share below which movement no
-longer counts was chosen where the error, on the way, is smallest (``docs/stopping.md``).
+however large another coordinate is. The error bar is 1/√A_jj, the standard deviation if all other
+coordinates were known. Where columns are coherent it is far below the true one. This is intended:
+there EM replaces one column by another in many small steps, and must not be stopped in between.
+With noisy data EM never ends by itself: it begins to fit the noise, and its error grows again. The
+share below which a movement no longer counts was chosen where the error along the iterations is
+smallest (``docs/notes/stopping.md``).
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.solvers import kernels
 
-# tol = 1e-4 stops when no coordinate moves by more than 0.075 of its error bar.
+# tol = 1e-4 stops when no coordinate moves by more than 0.075 of its error bar (measured in
+# ``docs/notes/stopping.md``).
 SHARE_PER_TOL = 750.0
-# Random probes shake some of many coordinates for ever: one in so many is not waited for.
+# Random probes keep moving a few of many coordinates: one in this many is ignored.
 SHAKEN = 1000
 
 
@@ -55,6 +57,11 @@ class Verdict(enum.Enum):
         "after max_iter={max_iter}: raise max_iter, or accept it with a larger tol"
     )
     HOPELESS = "this start used up the data"
+    DIVERGED = (
+        "approximate message passing diverged in iteration {iteration}: phi is not like a matrix "
+        "of independent entries with mean zero (its columns are correlated, as those of a "
+        "convolution are); {left}. Use method \"cofem\", or more damping than {damping:g}"
+    )
     MEAN_NOT_SETTLED = (
         "the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
         "(tol={tol:g}): raise max_iter, or accept it with a larger tol"
@@ -66,7 +73,7 @@ class Verdict(enum.Enum):
 
     @property
     def converged(self) -> bool:
-        """Whether this is the end that was asked for."""
+        """Whether this is a good end of a fit."""
         return self in (
             Verdict.SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED,
             Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
@@ -108,7 +115,8 @@ class Movement:
         for new, old, precision in zip(means, before, precisions, strict=True):
             limit = self.share**2
             if backend.is_numpy(new) and not backend.is_complex(new):
-                self.moving += int(kernels.moving(new, old, precision, limit))
+                of_numpy = backend.to_numpy(old), backend.to_numpy(precision)
+                self.moving += int(kernels.moving(new, *of_numpy, limit))
             else:
                 xp = backend.namespace(new)
                 far = backend.abs_squared(new - old) * precision > limit
@@ -117,5 +125,5 @@ class Movement:
         return self.moving
 
     def settled(self, random: bool) -> bool:
-        """Whether the last iteration moved none, or with random probes hardly any."""
+        """Whether the last iteration moved no coordinate, or with random probes only a few."""
         return self.share > 0 and self.moving <= (self.n // SHAKEN if random else 0)

@@ -1,9 +1,9 @@
-"""What comes into ``fit_many``, and how to know it again."""
+"""The arguments of ``fit_many``: checks, and digests by which a store recognises its problems."""
 
 from __future__ import annotations
 
-import hashlib
 import inspect
+import itertools
 import numbers
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -11,15 +11,21 @@ from typing import Any
 import numpy as np
 
 from cofem import backend, fitting
+from cofem.files import fingerprint
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 
-NOT_FOR_MANY = ("callback", "progress", "checkpoint")
+NOT_FOR_MANY = ("callback", "checkpoint")
 # Rows of Y read at a time.
 BLOCK = 256
+# Exponents in the two fixed vectors that distinguish operators: any numbers that are not whole.
+# Stores hold the products with these vectors, so the exponents must not change.
+POWERS = (1.5, 1.4)
+# These products differ by less between machines: rounding, with room for long sums.
+SAME_PHI = 1e-6
 
 
 def operator_of(phi: Any) -> LinearOperator:
-    """Return phi as an operator on NumPy's arrays, its adjoint tested."""
+    """Return phi as an operator on NumPy arrays; its adjoint is tested."""
     if isinstance(phi, (list, tuple)) and phi and isinstance(phi[0], LinearOperator):
         raise TypeError("phi must be one operator: fit_many fits every row of Y with the same")
     op = as_operator(phi)
@@ -55,7 +61,7 @@ def problems_of(Y: Any, op: LinearOperator) -> np.ndarray:
 def on_host(x: Any, name: str) -> np.ndarray:
     """Return an array of another library as NumPy's; one on a device is refused.
 
-    Rows travel to worker processes, and results to files: both are the host's.
+    Rows are sent to worker processes and results are written to files: both need host memory.
     """
     if "cpu" not in str(backend.device_of(x)).lower():
         raise TypeError(
@@ -80,7 +86,7 @@ def check_options(options: dict[str, Any]) -> None:
 
 
 def check_jobs(n_jobs: Any) -> None:
-    """Refuse what is no number of processes."""
+    """Refuse a number of processes that is not a whole number, or zero."""
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral):
         raise TypeError(f"n_jobs must be a whole number or None, got {n_jobs!r}")
     if n_jobs == 0:
@@ -88,7 +94,7 @@ def check_jobs(n_jobs: Any) -> None:
 
 
 def noise_of(options: dict[str, Any], problems: int) -> Any:
-    """Take the noise out of the options: a precision per problem as an array, or as it is."""
+    """Remove the noise from the options; return one precision per problem, or one for all."""
     value, std = options.pop("noise_precision", None), options.pop("noise_std", None)
     name = "noise_precision" if std is None else "noise_std"
     if std is not None:
@@ -113,24 +119,38 @@ def noise_of(options: dict[str, Any], problems: int) -> Any:
     return beta if beta.ndim else float(beta)
 
 
-def fingerprint(op: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
-    """Return what tells these problems from others: hashes, and two numbers for phi.
+def identity(op: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> dict[str, Any]:
+    """Return what distinguishes these problems from others: digests, and two numbers for phi.
 
     Examples
     --------
-    >>> print_of = fingerprint(as_operator(np.eye(2)), np.ones((1, 2)), {"tol": 0.1})
-    >>> sorted(print_of), len(print_of["phi"])
+    >>> known = identity(as_operator(np.eye(2)), np.ones((1, 2)), {"tol": 0.1})
+    >>> sorted(known), len(known["phi"])
     (['Y', 'options', 'phi'], 4)
     """
-    digest = hashlib.blake2b(repr((Y.shape, Y.dtype.str)).encode(), digest_size=16)
-    for first in range(0, len(Y), BLOCK):
-        digest.update(np.ascontiguousarray(Y[first : first + BLOCK]).tobytes())
-    # A fixed vector without symmetry: another Φ gives another image.
-    x = np.cos(np.arange(1.0, op.shape[1] + 1) ** 1.5)
+    rows = (Y[first : first + BLOCK] for first in range(0, len(Y), BLOCK))
+    digest = fingerprint(itertools.chain([(Y.shape, Y.dtype.str)], rows), "blake2b")
+    # Fixed vectors without symmetry: another Φ gives other products with them.
+    of_columns, of_rows = POWERS
+    x = np.cos(np.arange(1.0, op.shape[1] + 1) ** of_columns)
     image = np.asarray(op.forward(x))
-    turned = complex(np.sum(image * np.cos(np.arange(1.0, op.shape[0] + 1) ** 1.4)))
+    turned = complex(np.sum(image * np.cos(np.arange(1.0, op.shape[0] + 1) ** of_rows)))
     phi = [*map(float, op.shape), float(np.linalg.norm(image)), abs(turned)]
-    return {"Y": digest.hexdigest(), "phi": phi, "options": _text(options)}
+    return {"Y": digest, "phi": phi, "options": _text(options)}
+
+
+def refuse_another(path: Any, there: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse a store whose :func:`identity` is not the wanted one."""
+    for what, value in wanted.items():
+        same = there.get(what) == value
+        if what == "phi" and not same:  # products differ in their last digits between machines
+            a, b = np.array(there.get(what)), np.array(value)
+            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=SAME_PHI, atol=0))
+        if not same:
+            raise ValueError(
+                f"store: {path} holds results for another {what}; resume=False starts again "
+                "and deletes them"
+            )
 
 
 def _text(value: Any) -> str:
@@ -141,10 +161,9 @@ def _text(value: Any) -> str:
         parts = {field.name: getattr(value, field.name) for field in fields(value)}
         return type(value).__name__ + _text(parts)
     if isinstance(value, LinearOperator):
-        return f"{value!r} {fingerprint(value, np.zeros((1, 1)), {})['phi']}"
+        return f"{value!r} {identity(value, np.zeros((1, 1)), {})['phi']}"
     if backend.is_array(value):
-        array = np.ascontiguousarray(backend.to_numpy(value))
-        return hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
+        return fingerprint([backend.to_numpy(value)], "blake2b")
     if callable(value):
         return str(getattr(value, "__qualname__", type(value).__name__))
     return repr(value)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from cofem.many.marginals import OF_COMPONENTS, OF_COORDINATES
+
 PENDING, CONVERGED, NOT_CONVERGED, FAILED = range(4)
 NAMES = (
     "mean", "variance", "precision", "noise_precision", "log_evidence", "intercept",
-    "intercept_std", "message", "state",
+    "intercept_std", "message", "state", "prior", *OF_COORDINATES, *OF_COMPONENTS,
 )  # fmt: skip
 MESSAGE_BYTES = 240
 
@@ -30,6 +32,7 @@ class Outcome:
     converged: bool = False
     message: str = ""
     error: str = ""
+    kept: dict[str, Any] = field(default_factory=dict)
 
     @property
     def state(self) -> int:
@@ -41,19 +44,24 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Layout:
-    """The shapes and types of the arrays: P problems, D unknowns, M prior precisions."""
+    """The shapes and types of the arrays: P problems, D unknowns, M prior precisions.
+
+    ``components`` are those of a learned prior, at most; 0 in stores from before the marginals
+    were kept.
+    """
 
     problems: int
     unknowns: int
     precisions: int
     dtype: str
+    components: int = 0
 
     def arrays(self) -> dict[str, tuple[tuple[int, ...], np.dtype[Any]]]:
         """Return name → (shape, dtype)."""
         kind = np.dtype(self.dtype)
         real, byte = np.empty(0, kind).real.dtype, np.dtype(np.uint8)
         double, p = np.dtype(np.float64), self.problems
-        return {
+        arrays: dict[str, tuple[tuple[int, ...], np.dtype[Any]]] = {
             "mean": ((p, self.unknowns), kind),
             "variance": ((p, self.unknowns), real),
             "precision": ((p, self.precisions), real),
@@ -65,6 +73,12 @@ class Layout:
             "message": ((p, MESSAGE_BYTES), byte),
             "state": ((p,), byte),
         }
+        if self.components:
+            arrays["prior"] = ((p,), byte)
+            arrays |= dict.fromkeys(OF_COORDINATES, ((p, self.unknowns), real))
+            arrays["seen_value"] = ((p, self.unknowns), kind)
+            arrays |= dict.fromkeys(OF_COMPONENTS, ((p, self.components), double))
+        return arrays
 
 
 def runs_of(outcomes: Mapping[int, Outcome]) -> Iterator[tuple[int, list[Outcome]]]:
@@ -80,6 +94,26 @@ def runs_of(outcomes: Mapping[int, Outcome]) -> Iterator[tuple[int, list[Outcome
         run.append(outcomes[index])
     if run:
         yield first, run
+
+
+def columns_of(layout: Layout, run: list[Outcome]) -> dict[str, np.ndarray]:
+    """Return the rows of consecutive problems for every array but ``state``.
+
+    A failed fit has NaN; a prior with few components has zeros behind them.
+    """
+    columns = {}
+    for name, (shape, dtype) in layout.arrays().items():
+        if name in ("message", "state"):
+            continue
+        empty = 0 if name in ("prior", *OF_COMPONENTS) else np.nan
+        block = np.full((len(run), *shape[1:]), empty, dtype)
+        for i, outcome in enumerate(run):
+            if not outcome.error:
+                value = np.asarray(outcome.kept.get(name, getattr(outcome, name, None)))
+                block[(i, slice(len(value))) if value.ndim else i] = value
+        columns[name] = block
+    columns["message"] = np.stack([bytes_of(one.error or one.message) for one in run])
+    return columns
 
 
 def bytes_of(text: str) -> np.ndarray:

@@ -13,27 +13,31 @@ from typing import Any
 import joblib
 import numpy as np
 
-from cofem import fitting
+from cofem import backend, fitting
+from cofem.many.committing import Committer
 from cofem.many.inputs import (
     check_jobs,
     check_options,
-    fingerprint,
+    identity,
     noise_of,
     operator_of,
     problems_of,
 )
-from cofem.many.layout import FAILED, PENDING, Layout, Outcome
+from cofem.many.layout import FAILED, PENDING, Outcome
+from cofem.many.marginals import kept_of
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
 from cofem.many.together import fit_together, on_device
+from cofem.model.validation import flag
 from cofem.operators import LinearOperator, as_operator
+from cofem.progress import CountProgress
 
-# A chunk is about this much work, and returns at most this many bytes.
+# A chunk of problems takes about this many seconds, and returns at most this many bytes.
 CHUNK_SECONDS, CHUNK_BYTES = 2.0, 1 << 26
-# Workers may die; three times in a row without a result is something else.
+# Shorter times are below the resolution of the clock.
+CLOCK = 1e-6
+# Workers that die are replaced; if they die so many times in a row without a result, the run stops.
 ATTEMPTS = 3
-# Results wait at most this long for their place in the store.
-COMMIT_SECONDS = 1.0
 
 
 def fit_many(
@@ -43,6 +47,7 @@ def fit_many(
     n_jobs: int | None = None,
     store: Any = None,
     resume: bool = True,
+    progress: bool = False,
     **fit_options: Any,
 ) -> ManyPosteriors:
     """Fit every row of Y on its own: each has its own α, unlike the tasks of a joint fit.
@@ -67,6 +72,8 @@ def fit_many(
     resume : bool
         Continue what the store holds of the same phi, Y and options; problems that failed are
         tried again. False: start again, and delete what is there.
+    progress : bool
+        Show a bar on the error stream, where that is a terminal: problems done, and time left.
     **fit_options
         Those of :func:`cofem.fit`. ``noise_precision`` and ``noise_std`` may also have shape (P,);
         precisions that differ between rows go into ``weights``.
@@ -89,21 +96,25 @@ def fit_many(
     array([ 5, 17, 33])
     >>> many[1].mean.shape, many[1].converged
     ((40,), True)
+    >>> np.flatnonzero(many.support()[1]), np.flatnonzero(many.probability[1] > 0.5)
+    (array([17]), array([17]))
     """
     if n_jobs is not None:
         check_jobs(n_jobs)
+    flag("progress", progress)
     check_options(fit_options)
     if on_device(Y):
         return fit_together(as_operator(phi), Y, fit_options, store)
     op = operator_of(phi)
     Y = problems_of(Y, op)
     work = _Work(op, Y, noise := noise_of(fit_options, len(Y)), fit_options)
-    same = {} if store is None else fingerprint(op, Y, {**fit_options, "noise_precision": noise})
+    same = {} if store is None else identity(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
     state = target.state(len(Y))
     pending = np.flatnonzero((state == PENDING) | (state == FAILED))
-    _run(work, pending, target, n_jobs)
-    return result_of(target, len(Y), fit_options.get("tol"))
+    with CountProgress(len(Y), "problems", shown=progress) as bar:
+        _run(work, pending, target, n_jobs, bar)
+    return result_of(target, len(Y), fit_options)
 
 
 # -- the work ------------------------------------------------------------------------------
@@ -113,8 +124,8 @@ def fit_many(
 class _Chunk:
     """Problems for one call of a worker.
 
-    An object of its own, so that a scheduler sends it with the task: an array that lies on
-    one worker would be lost with it.
+    A scheduler sends the whole object with the task. An array that is stored on one worker would be
+    lost if that worker dies.
     """
 
     indices: np.ndarray
@@ -153,15 +164,16 @@ def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> l
                 post = fitting.fit(phi, y, **{**options, "noise_precision": one})
             outcomes.append(
                 Outcome(
-                    mean=post.mean,
-                    variance=post.variance,
-                    precision=post.precision,
+                    mean=backend.to_numpy(post.mean),
+                    variance=backend.to_numpy(post.variance),
+                    precision=backend.to_numpy(post.precision),
                     noise_precision=float(post.noise_precision),
                     log_evidence=float(post.log_evidence),
                     intercept=np.nan if post.intercept is None else post.intercept,
                     intercept_std=np.nan if post.intercept is None else post.intercept_std,
                     converged=bool(post.converged),
                     message=post.message,
+                    kept=kept_of(post),
                 )
             )
         except Exception as error:
@@ -177,10 +189,13 @@ def _fit_chunk(op: LinearOperator, chunk: _Chunk) -> dict[int, Outcome]:
     return dict(zip((int(i) for i in chunk.indices), outcomes, strict=True))
 
 
-def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) -> None:
+def _run(
+    work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None, bar: CountProgress
+) -> None:
     if len(pending) == 0:
         return
-    committer = _Committer(target, len(work.Y), work.op.shape[1])
+    committer = Committer(target, len(work.Y), work.op.shape[1], bar)
+    bar.update(len(work.Y) - len(pending))
     try:
         seconds = _begin(work, pending, committer)
         attempts = 0
@@ -190,7 +205,7 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                 for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
                     committer.add(outcomes)
                     done += len(outcomes)
-            except Exception as error:  # a fit's own errors are outcomes: this is a worker's end
+            except Exception as error:  # a worker died; errors of fits are results
                 attempts = 0 if done else attempts + 1
                 if attempts == ATTEMPTS:
                     raise RuntimeError(
@@ -198,11 +213,11 @@ def _run(work: _Work, pending: np.ndarray, target: Store, n_jobs: int | None) ->
                         f"{len(left)} problems are left ({type(error).__name__}: {error})"
                     ) from error
     finally:
-        committer.commit()  # whatever stopped us, what is done is kept
+        committer.commit()  # after any exception, finished results are kept
 
 
-def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
-    """Fit the first problems here, which tells the layout, the speed, and wrong options.
+def _begin(work: _Work, pending: np.ndarray, committer: Committer) -> float:
+    """Fit the first problems here: this gives layout and speed, and finds wrong options.
 
     Returns seconds per fit. The second is timed: the first may compile.
     """
@@ -221,7 +236,7 @@ def _begin(work: _Work, pending: np.ndarray, committer: _Committer) -> float:
 
 
 def _raise_if_nothing_can_be_fitted(work: _Work) -> None:
-    """Raise the error that a fit of plain random numbers gives, if it gives one."""
+    """Fit random numbers; if that raises an error too, the options or phi are wrong: raise it."""
     y = np.random.default_rng(0).normal(size=work.op.shape[0]).astype(work.Y.dtype)
     noise = work.noise[0] if isinstance(work.noise, np.ndarray) else work.noise
     with warnings.catch_warnings():
@@ -235,7 +250,7 @@ def _parallel(
     workers = max(1, joblib.effective_n_jobs(n_jobs))
     size = min(
         math.ceil(len(left) / (4 * workers)),  # so that all end at about the same time
-        max(1, int(CHUNK_SECONDS / max(seconds, 1e-6))),
+        max(1, int(CHUNK_SECONDS / max(seconds, CLOCK))),
         max(1, CHUNK_BYTES // row_bytes),
     )
     chunks = (work.chunk(left[i : i + size]) for i in range(0, len(left), size))
@@ -246,55 +261,3 @@ def _parallel(
         joblib.delayed(_fit_chunk)(work.op, chunk) for chunk in chunks
     )
     return results
-
-
-class _Committer:
-    """Collects results and writes them about once a second."""
-
-    def __init__(self, target: Store, problems: int, unknowns: int) -> None:
-        self.target, self.problems, self.unknowns = target, problems, unknowns
-        self.waiting: dict[int, Outcome] = {}
-        self.seen: set[int] = set()
-        self.last = time.perf_counter()
-
-    @property
-    def nothing(self) -> bool:
-        """Whether there is no result yet, of this run or another."""
-        return self.target.layout is None and not self.seen
-
-    @property
-    def row_bytes(self) -> int:
-        """The size of one result."""
-        return 8 * 3 * self.unknowns
-
-    def left(self, pending: np.ndarray) -> np.ndarray:
-        """Return the problems that have no result yet."""
-        return np.array([i for i in pending if int(i) not in self.seen], dtype=np.intp)
-
-    def add(self, outcomes: dict[int, Outcome]) -> None:
-        """Take results."""
-        self.waiting.update(outcomes)
-        self.seen.update(outcomes)
-        if time.perf_counter() - self.last > COMMIT_SECONDS:
-            self.commit()
-
-    def commit(self) -> None:
-        """Write what waits. Failures before the first success wait for it: it has the layout."""
-        if self.target.layout is None:
-            layout = self._layout()
-            if layout is None:
-                return
-            self.target.create(layout)
-        if self.waiting:
-            self.target.write(self.waiting)
-        self.waiting = {}
-        self.last = time.perf_counter()
-
-    def _layout(self) -> Layout | None:
-        for one in self.waiting.values():
-            if one.mean is not None and one.precision is not None:
-                sizes = len(one.mean), len(one.precision)
-                return Layout(self.problems, *sizes, np.dtype(one.mean.dtype).name)
-        if len(self.seen) == self.problems:  # nothing but failures
-            return Layout(self.problems, self.unknowns, self.unknowns, "float64")
-        return None

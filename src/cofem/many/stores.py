@@ -16,7 +16,8 @@ from typing import Any, final
 import numpy as np
 
 from cofem.files import atomic_write
-from cofem.many.layout import NAMES, PENDING, Layout, Outcome, bytes_of, runs_of
+from cofem.many.inputs import refuse_another
+from cofem.many.layout import NAMES, PENDING, Layout, Outcome, columns_of, runs_of
 
 FORMAT = "cofem many 1"
 # Bytes of one chunk of a zarr array.
@@ -36,7 +37,7 @@ class Store(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Return when what was written is safe."""
+        """Return when everything written is on the disk."""
 
     def state(self, problems: int) -> np.ndarray:
         """Return the state of every problem, (P,)."""
@@ -45,32 +46,17 @@ class Store(ABC):
         return np.array(self.arrays["state"][:])
 
     def write(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Store results by the index of their problem, and then say so."""
+        """Store results by the index of their problem, and then mark them as done."""
+        assert self.layout is not None
         for first, run in runs_of(outcomes):
             rows = slice(first, first + len(run))
-            for name, values in self._columns(run).items():
+            for name, values in columns_of(self.layout, run).items():
                 self.arrays[name][rows] = values
         self.flush()
         for first, run in runs_of(outcomes):
             codes = [outcome.state for outcome in run]
             self.arrays["state"][first : first + len(run)] = np.array(codes, dtype=np.uint8)
         self.flush()
-
-    def _columns(self, run: list[Outcome]) -> dict[str, np.ndarray]:
-        assert self.layout is not None
-        shapes = self.layout.arrays()
-        columns = {}
-        for name in ("mean", "variance", "precision"):
-            shape, dtype = shapes[name]
-            block = np.full((len(run), *shape[1:]), np.nan, dtype=dtype)
-            for row, outcome in zip(block, run, strict=True):
-                if not outcome.error:
-                    row[:] = getattr(outcome, name)
-            columns[name] = block
-        for name in ("noise_precision", "log_evidence", "intercept", "intercept_std"):
-            columns[name] = np.array([getattr(outcome, name) for outcome in run])
-        columns["message"] = np.stack([bytes_of(one.error or one.message) for one in run])
-        return columns
 
     def readable(self, name: str) -> Any:
         """Return an array for the user; one on the disk cannot be written by mistake."""
@@ -106,12 +92,12 @@ class MemoryStore(Store):
         """Nothing to do."""
 
 
-# What the settings are until the arrays are there: whose folder it is.
+# The settings before the arrays exist; they mark the folder as ours.
 BEGUN = {"format": FORMAT, "begun": True}
 
 
 class _DiskStore(Store):
-    """A folder that says what is in it, so that a run resumes only what it began."""
+    """A folder with settings that name its problems, so that only the same run can be resumed."""
 
     def __init__(self, path: Path, fingerprint: dict[str, Any], resume: bool) -> None:
         super().__init__()
@@ -130,10 +116,10 @@ class _DiskStore(Store):
                     "written; give a folder of its own"
                 )
             return
-        if settings.get("begun") or not resume:  # a start that was cut off, or one not wanted
+        if settings.get("begun") or not resume:  # a start that was interrupted, or resume=False
             self._clear()
             return
-        _refuse_another(path, settings, fingerprint)
+        refuse_another(path, settings["fingerprint"], fingerprint)
         self.layout = Layout(**settings["layout"])
         self._open()
 
@@ -151,7 +137,7 @@ class _DiskStore(Store):
 
     @abstractmethod
     def _is_bare(self) -> bool:
-        """Whether there is nothing but what a start leaves that was killed at once."""
+        """Whether the folder holds only what a run leaves that was killed at its start."""
 
     @abstractmethod
     def _clear(self) -> None:
@@ -239,8 +225,9 @@ class ZarrStore(_DiskStore):
         """Nothing to do: zarr replaces whole files."""
 
     def _open(self) -> None:
+        assert self.layout is not None
         group = _zarr().open_group(self.path, mode="r+")
-        self.arrays = {name: group[name] for name in NAMES}
+        self.arrays = {name: group[name] for name in self.layout.arrays()}
 
     def _read_settings(self) -> dict[str, Any] | None:
         file = self.path / "zarr.json"
@@ -275,26 +262,12 @@ def open_store(store: Any, fingerprint: dict[str, Any], resume: bool) -> Store:
     return kind(path, fingerprint, resume)
 
 
-def _refuse_another(path: Path, settings: dict[str, Any], wanted: dict[str, Any]) -> None:
-    there = settings["fingerprint"]
-    for what, value in wanted.items():
-        same = there.get(what) == value
-        if what == "phi" and not same:  # products differ in their last digits between machines
-            a, b = np.array(there.get(what)), np.array(value)
-            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=1e-6, atol=0))
-        if not same:
-            raise ValueError(
-                f"store: {path} holds results for another {what}; resume=False starts again "
-                "and deletes them"
-            )
-
-
 def _zarr() -> Any:
     try:
         import zarr
     except ImportError:
         raise ImportError(
-            'store: a path that ends in .zarr needs zarr: pip install "cofem[zarr]", '
+            'store: a path that ends in .zarr needs zarr: pip install zarr, '
             "or give a folder"
         ) from None
     return zarr

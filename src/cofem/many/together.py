@@ -88,7 +88,7 @@ def fit_together(
             kind = np.asarray(outcomes[0].mean).dtype.name
             target.create(Layout(len(Y), phi.shape[1], phi.shape[1], kind))
         target.write(dict(enumerate(outcomes, start=first)))
-    return result_of(target, len(Y), options.get("tol"))
+    return result_of(target, len(Y), options)
 
 
 def _check(

@@ -1,4 +1,4 @@
-"""Data and matrices that cannot be meant, told so in the user's words."""
+"""Data and matrices that are probably a mistake: refused with a message that says how to fix it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import scipy.sparse
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators import Dense, LinearOperator, Sparse, check_adjoint
+from cofem.operators import Dense, LinearOperator, Sparse
 
-# The share of the exponents' range that is left to sums and to noise below the signal: a factor of
-# 10^20 in double precision.
+# The share of the range of exponents that stays free, for sums over many entries and for noise far
+# below the signal: a factor of 10^20 in double precision.
 ROOM = 1 / 15
 
 
@@ -22,7 +22,7 @@ def array_or_list(y: Any) -> Any:
     """Return y as an array or a list; tables of other libraries become NumPy's arrays."""
     if y is None or isinstance(y, (str, bytes, dict, set, frozenset)) or callable(y):
         raise TypeError(f"y must be an array of numbers, got {type(y).__name__}")
-    if isinstance(y, Iterator):  # NumPy would make one object of it
+    if isinstance(y, Iterator):  # NumPy would make an array of one object
         raise TypeError(f"y must be an array of numbers, got a {type(y).__name__}; pass list(y)")
     if isinstance(y, (list, tuple)) or (backend.is_array(y) and not isinstance(y, np.matrix)):
         return y
@@ -32,7 +32,7 @@ def array_or_list(y: Any) -> Any:
 
 
 def refuse_columns(shape: tuple[int, int], op: LinearOperator) -> None:
-    """Refuse data with a task, or the only one, in every column."""
+    """Refuse data that hold one task in every column instead of in every row."""
     n_rows = op.shape[0]
     if shape[1] == n_rows or shape[0] != n_rows:
         return
@@ -45,7 +45,7 @@ def refuse_columns(shape: tuple[int, int], op: LinearOperator) -> None:
 
 
 def refuse_unsquarable(y: Array, name: str) -> None:
-    """Refuse data whose squares, or one over them, come near the end of the range of their type."""
+    """Refuse data whose squares, or the inverses of their squares, would over- or underflow."""
     xp = backend.namespace(y)
     largest = float(xp.max(xp.abs(y)))
     most = float(xp.finfo(y.dtype).max)
@@ -59,7 +59,7 @@ def refuse_unsquarable(y: Array, name: str) -> None:
 
 
 def refuse_unsquarable_columns(op: Dense | Sparse, like: Array, name: str) -> None:
-    """Refuse a matrix the squares of whose columns overflow, or all vanish."""
+    """Refuse a matrix if the squared norms of its columns overflow, or all underflow to zero."""
     xp = backend.namespace(like)
     with np.errstate(over="ignore", under="ignore"):
         largest = float(xp.max(op.column_norms_squared(like)))  # needed later, and kept
@@ -70,13 +70,3 @@ def refuse_unsquarable_columns(op: Dense | Sparse, like: Array, name: str) -> No
             f"{name}: the squares of its columns are too {'small' if vanished else 'large'} for "
             f"{like.dtype}; change its units"
         )
-
-
-def check_products(op: LinearOperator, like: Array, name: str) -> None:
-    """Run the dot test; an error of the user's own code is told with the argument's name."""
-    try:
-        check_adjoint(op, like, name=name)
-    except ValueError as error:
-        if str(error).startswith(name):
-            raise
-        raise ValueError(f"{name}: {error}") from error

@@ -21,8 +21,9 @@ __all__ = [
     "Woodbury",
 ]
 
-# Every method says what a model may have besides a sparse z (``takes``), whether a checkpoint
-# can go on with it (``resumes``), and whether a learned prior's sites go with it (``takes_sites``).
+# Every method says what it can do besides a sparse z (``takes``; "processes": its linear systems
+# can be shared out among processes), whether a fit can go on from a checkpoint (``resumes``), and
+# whether it computes moments under the sites of a learned prior (``takes_sites``).
 ALL_BUT_SPARSIFIER = ("joint", "groups", "coupling", "nonnegative")
 EVERYTHING = (*ALL_BUT_SPARSIFIER, "sparsifier")
 
@@ -35,7 +36,7 @@ class CoFEM:
     ----------
     n_probes : int
         K, random probes per iteration, the same at every size: shrinkage (below)
-        makes more of them unnecessary (``docs/probes.md`` has the measurements).
+        makes more of them unnecessary (``docs/notes/probes.md`` has the measurements).
     probe_rtol, mean_rtol : float
         Relative tolerances of the probes' systems and of the mean's. The mean
         needs a tight one (1e-4 already fails near the phase transition).
@@ -97,7 +98,7 @@ class CoFEM:
     block: int | None = None
 
     name = "cofem"
-    takes: ClassVar[tuple[str, ...]] = EVERYTHING
+    takes: ClassVar[tuple[str, ...]] = (*EVERYTHING, "processes")
     resumes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -117,7 +118,7 @@ class CoFEM:
 
     @property
     def takes_sites(self) -> bool:
-        """Whether the E-step is made for the sites of a learned prior; the paper's is not."""
+        """Whether the E-step works under the sites of a learned prior; the paper's does not."""
         return self.scaled_probes and not self.joint_tolerance
 
     @classmethod

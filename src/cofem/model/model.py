@@ -23,15 +23,21 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators import LinearOperator
 
+# At least this share of the power of y counts as signal where learning starts: where the noise
+# explains all of it, a start at zero signal would never leave zero.
+LEAST_SIGNAL = 0.1
+
 
 @dataclass(frozen=True)
 class Intercept:
-    """A constant in the data that was projected out: given x, it is N(level − row x, 1/(β weight)).
+    """A constant in the data that was projected out.
+
+    Given x, it has the law N(level − row x, 1/(β weight)).
 
     Attributes
     ----------
     row : array (D,)
-        The mean of every column of Φ, over the rows as they are weighted.
+        The weighted mean of every column of Φ.
     level : float or complex
         The mean of y.
     weight : float
@@ -165,9 +171,15 @@ class Model:
         """The length of α: D, or the rows of the sparsifier."""
         return self.n_unknowns if self.sparsifier is None else self.sparsifier.shape[0]
 
+    @property
+    def sees_nothing(self) -> bool:
+        """Whether every column of every Φ is zero, so that all of y is noise."""
+        norms = [task.operator.column_norms_squared(task.y) for task in self.tasks]
+        return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
+
     @cached_property
     def families(self) -> tuple[Family, ...]:
-        """The tasks, with those that share operator and noise precision together."""
+        """The tasks in groups: those of one family share their operator and noise precision."""
         kinds: dict[tuple[int, float], list[int]] = {}
         for i, task in enumerate(self.tasks):
             kinds.setdefault((id(task.operator), task.noise_precision), []).append(i)
@@ -185,7 +197,7 @@ class Model:
 
     def in_task_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Turn one array (L_f, …) per family into one array (…) per task."""
-        placed: list[Array] = [None] * len(self.tasks)
+        placed: list[Any] = [None] * len(self.tasks)
         for family, rows in zip(self.families, arrays, strict=True):
             for row, member in enumerate(family.members):
                 placed[member] = rows[row, ...]
@@ -209,7 +221,7 @@ class Model:
 def initial_precision(model: Model) -> float:
     """Return the common α at which the prior explains the power of the data.
 
-    A change of units then changes nothing but units.
+    Scaling the data then scales the start, and nothing else changes.
     """
     signal, columns = _signal_power(model), 0.0
     if model.sparsifier is not None:
@@ -224,13 +236,13 @@ def initial_precision(model: Model) -> float:
 
 
 def relative_units(model: Model) -> Array:
-    """Return the squared length of every column beside their mean, (D,); one where it is zero.
+    """Return the squared length of every column divided by their mean, (D,); one for a zero column.
 
-    Precisions that start in proportion to these do not depend on the units of the columns. What
-    shares a precision has one unit.
+    Precisions that start in proportion to these do not depend on the units of the columns.
+    Coordinates that share a precision share one unit.
     """
     xp = backend.namespace(model.tasks[0].y)
-    total: Array = 0.0
+    total: Any = 0.0
     for task in model.tasks:
         norms = task.operator.column_norms_squared(task.y)
         total = total + xp.astype(norms, xp.float64)
@@ -241,18 +253,18 @@ def relative_units(model: Model) -> Array:
 
 
 def _signal_power(model: Model) -> float:
-    """Return ‖y‖² less the noise's share, and never zero."""
+    """Return ‖y‖² minus the expected power of the noise; never zero."""
     power = noise = 0.0
     for task in model.tasks:
         power += _squared(task.y)
-        if math.isfinite(task.noise_precision):  # NaN while it is being looked for
+        if math.isfinite(task.noise_precision):  # NaN: not known yet
             noise += task.operator.shape[0] / task.noise_precision
-    signal = max(power - noise, 0.1 * power)
+    signal = max(power - noise, LEAST_SIGNAL * power)
     return signal or noise or 1.0  # y = 0: only the noise sets a scale
 
 
 def _sparsified_start(model: Model, sparsifier: LinearOperator, signal: float) -> float:
-    """α from a first picture of x, the adjoint's, scaled to fit the data best."""
+    """Return α from a first estimate of x: Φᴴy, scaled to fit the data best."""
     energy = 0.0
     for family in model.families:
         picture = family.operator.adjoint(family.y)

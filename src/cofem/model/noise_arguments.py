@@ -1,4 +1,4 @@
-"""The noise as users know it: a precision or a standard deviation, of all data or of each."""
+"""The noise as the user gives it: a precision or a standard deviation, for all data or for each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cofem import backend
 
 @dataclass(frozen=True)
 class Noise:
-    """What is known of the noise of one task: row i has the precision β w_i.
+    """What is known about the noise of one task: row i has the precision β w_i.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Noise:
 def noise_from(
     noise_precision: Any, noise_std: Any, weights: Any, sizes: Sequence[int], joint: bool
 ) -> list[Noise]:
-    """Check what a user says of the noise; return it for every task.
+    """Check the user's arguments about the noise; return the noise of every task.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def noise_from(
         with np.errstate(over="ignore", under="ignore"):
             values = values**-2.0
         if not np.all(np.isfinite(values)) or not np.all(values > 0):
-            raise ValueError(f"noise_std: one over its square leaves the range, got {given!r}")
+            raise ValueError(f"noise_std: 1/noise_std² over- or underflows, got {given!r}")
     if values.ndim == 0 or values.shape == (len(sizes),):
         each = np.broadcast_to(values, (len(sizes),))
         return [Noise(float(b), w) for b, w in zip(each, shared, strict=True)]

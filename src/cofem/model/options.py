@@ -9,7 +9,7 @@ from typing import Any
 
 
 def whole_number(name: str, value: Any, least: int) -> int:
-    """Return a count as an int, or refuse it by the name of its argument.
+    """Return a whole number as an int; an error names the argument.
 
     Examples
     --------
@@ -41,6 +41,6 @@ def positive_or_none(name: str, value: Any) -> None:
 
 
 def zero_or_positive(name: str, value: Any) -> None:
-    """Refuse what is not a finite number from zero on."""
+    """Refuse what is not a finite number that is zero or positive."""
     if not (isinstance(value, numbers.Real) and 0 <= float(value) < math.inf):
         raise ValueError(f"{name} must be zero or positive, got {value!r}")

@@ -1,7 +1,7 @@
 """From checked data to the tasks of the model: row weights, the intercept, real unknowns.
 
-Each of these is a change of Φ and y after which the noise is white again and everything else is
-as without it. What it does to the volume of the data is kept for the evidence.
+Each of these transforms Φ and y so that the noise is white again and the rest of the library need
+not know of it. The change of volume that goes with it is kept for the evidence.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cofem.operators.row_weights import scaled_rows
 
 @final
 class Preparation:
-    """Makes tasks; those that share an operator share what becomes of it.
+    """Makes tasks; tasks with the same operator share the transformed operator too.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Preparation:
         # Some operators are linear over the reals only, and their unknowns are real by that.
         stacked = is_complex and (self.real or op.field == "real")
         if stacked:
-            volume += len(y) * math.log(2)  # the stacking stretches by √2 in 2N axes
+            volume += len(y) * math.log(2)  # a factor of √2 for each of 2N axes
             y = stack_real(y)
         return self.again(op, y, noise, level, volume, stacked=stacked)
 
@@ -70,7 +70,7 @@ class Preparation:
         self, op: LinearOperator, y: Array, noise: Noise, level: Any, volume: float = 0.0,
         *, stacked: bool,
     ) -> Task:  # fmt: skip
-        """Return the task of data that are in its form already, as a file keeps them.
+        """Return the task for data that are transformed already, as a file stores them.
 
         Parameters
         ----------

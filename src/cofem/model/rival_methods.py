@@ -130,7 +130,7 @@ class Sequential:
     takes: ClassVar[tuple[str, ...]] = ("joint",)
     resumes: ClassVar[bool] = False
     takes_sites: ClassVar[bool] = False
-    # All precisions start infinite; the attribute is what other methods have.
+    # All precisions start at infinity; other methods have this as an option.
     initial_precision: ClassVar[None] = None
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Whether a method is made for a model, said by name before anything is computed."""
+"""Whether a method can fit a model: checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_unfit(method: Method, model: Model) -> None:
 
 
 def is_banded(operator: LinearOperator) -> bool:
-    """Whether the exact linear-time recursions know this Φ."""
+    """Whether there are exact recursions in linear time for this Φ."""
     return isinstance(operator, Autoregressive) and len(operator.coefficients) <= 2
 
 

@@ -1,4 +1,4 @@
-"""The door: everything a user passes is checked here, and named when it is wrong."""
+"""All arguments of the user are checked here; an error names the argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.model.data_checks import (
     array_or_list,
-    check_products,
     refuse_columns,
     refuse_unsquarable,
     refuse_unsquarable_columns,
@@ -45,7 +44,7 @@ def tasks_from(
     home = [(f"y[{i}]" if joint else "y", a) for i, a in enumerate(data)]
     for i, op in enumerate(operators):
         matrix = getattr(op, "matrix", None)
-        if backend.is_array(matrix):
+        if matrix is not None and backend.is_array(matrix):
             home.append((f"phi[{i}]" if joint else "phi", matrix))
     backend.require_same_home(home)
     single = all(_is_single(a) for _, a in home)
@@ -61,18 +60,18 @@ def tasks_from(
                 + ("; is phi transposed?" if turned else "")
             )
         if getattr(values, "requires_grad", False):
-            values = values.detach()  # a posterior is no part of a graph
+            values = values.detach()  # the posterior is not differentiated through
         if op.shape[1] != operators[0].shape[1]:
             raise ValueError(
                 f"phi[{i}] has {op.shape[1]} columns and phi[0] has {operators[0].shape[1]}; "
                 "joint tasks share their unknowns"
             )
         if not op.trusted:
-            check_products(op, values, f"phi{where}")
+            check_adjoint(op, values, name=f"phi{where}")
         if op.field == "undecided" and not real:
             raise ValueError(
                 f"phi{where} is linear over the reals only (PyLops: clinear=False), so complex "
-                "unknowns make no sense of it; pass real=True if z is real"
+                "unknowns have no meaning; pass real=True if z is real"
             )
         if not single:
             convert = backend.complex_dtype if backend.is_complex(values) else backend.real_dtype
@@ -84,7 +83,7 @@ def tasks_from(
     return tuple(tasks), joint
 
 
-def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
+def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Any], bool]:
     y = array_or_list(y)
     many_phi = isinstance(phi, (list, tuple)) and bool(phi) and not _is_row(phi[0])
     if many_phi:
@@ -95,7 +94,7 @@ def _paired(phi: Any, y: Any) -> tuple[list[LinearOperator], list[Array], bool]:
             )
         if len(y) != len(phi):
             raise ValueError(f"phi has {len(phi)} tasks and y has {len(y)}; they must agree")
-        made: dict[int, LinearOperator] = {}  # one for an object that is listed twice
+        made: dict[int, LinearOperator] = {}  # an object that is listed twice is converted once
         for i, p in enumerate(phi):
             if id(p) not in made:
                 made[id(p)] = as_operator(p, f"phi[{i}]")
@@ -212,7 +211,7 @@ def prior_precision(value: Any, n_unknowns: int, like: Array) -> Array:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Check a switch: only True and False are."""
+    """Check an option that must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from cofem.simulate import relative_error
+
 
 def nrmse(image: Any, truth: Any) -> float:
     """‖image − truth‖ / ‖truth‖ over all contrasts.
@@ -15,12 +17,4 @@ def nrmse(image: Any, truth: Any) -> float:
     >>> nrmse([3.0, 4.0], [3.0, 5.0]).__round__(3)
     0.171
     """
-    image, truth = np.asarray(image), np.asarray(truth)
-    if image.shape != truth.shape:
-        raise ValueError(
-            f"image has shape {image.shape} and truth {truth.shape}; they must be the same"
-        )
-    size = float(np.linalg.norm(truth))
-    if size == 0:
-        raise ValueError("truth is zero everywhere: nothing to compare with")
-    return float(np.linalg.norm(image - truth)) / size
+    return relative_error(np.asarray(image), np.asarray(truth), "image")

@@ -99,7 +99,7 @@ def _several_coils(data: KSpace, real: bool, rho: float) -> Solver:
     """Solve the same by CG, preconditioned by what one ideal coil would need."""
     shape, axes = data.mask.shape[1:], tuple(range(1, data.mask.ndim))
     encoding = make_encoding(data.mask.astype(float), data.sensitivities, real)
-    own = encoding.adjoint(data.kspace)
+    own: Any = encoding.adjoint(data.kspace)
     one = np.ones((len(own), 1))
     mean = data.mask.mean(axis=axes, keepdims=True) + rho * _laplacian(shape)[None]
     mean = np.concatenate([mean] * encoding.n_parts)

@@ -9,8 +9,8 @@ from cofem.backend import Array
 def times(x: Array, matrix: Array) -> Array:
     """Return ``x @ matrix`` for rows x of shape (…, D) and a matrix (D, N).
 
-    A real matrix meets complex rows as real and imaginary parts: making the matrix
-    complex would copy it at every step and double the arithmetic (and torch refuses).
+    A real matrix is multiplied with the real and the imaginary parts of complex rows. Converting
+    the matrix would copy it at every product and double the arithmetic, and torch refuses it.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def shifted_sum(
 ) -> Array:
     """Return Σ_l weights[l] x[step·i + offsets[l]] with periodic x, along a negative ``axis``.
 
-    Slices of one wrapped copy, so that no shift is copied on its own.
+    Takes slices of one periodic copy, so that no shifted copy is made.
 
     Examples
     --------
@@ -57,7 +58,7 @@ def shifted_sum(
     n = x.shape[axis]
     before, after = max(0, -min(offsets)), max(0, max(offsets))
     wrapped = wrap(x, before, after, axis)
-    total: Array = None
+    total: Any = None
     for weight, offset in zip(weights, offsets, strict=True):
         start = before + offset
         term = float(weight) * wrapped[along(axis, slice(start, start + n, step))]

@@ -74,8 +74,9 @@ class Selection:
         return xp.astype(moved, backend.real_dtype(x.dtype, xp))
 
     def _gather(self, y: Array, index: np.ndarray) -> Array:
-        # The standard has no scatter, so every entry fetches its value; entry M is a zero.
-        # Repeated entries fetch their second value in a second layer, and so on.
+        # The array API standard has no scatter. So every entry takes its value from a padded copy,
+        # whose entry M is zero; entries that were chosen twice take their second value in a second
+        # pass, and so on.
         xp = backend.namespace(y)
         padded = xp.concat([y, xp.zeros_like(y[..., :1])], axis=-1)
         layers = self._cache.get(y, lambda: backend.places_of(index, self.n, y), "inverse")

@@ -1,4 +1,4 @@
-"""What other people's products are given, and what is accepted from them."""
+"""Calls of user code: what it is given, and how its results are checked."""
 
 from __future__ import annotations
 
@@ -11,12 +11,23 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators._validation import all_finite, count, floating
 
+# A type whose rounding is larger than this is of single precision (1.2e-7; double: 2.2e-16).
+SINGLE = 1e-10
+
+
+def asked(function: Callable[..., Any], *arguments: Any, name: str) -> Any:
+    """Call a user's function; a ValueError from inside it gets the argument's name."""
+    try:
+        return function(*arguments)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
 
 def by_parts(product: Callable[[Array], Array], x: Array, is_complex: bool) -> Array:
     """Give a real operator the real and imaginary parts in turn.
 
-    Code for real operators often drops imaginary parts or refuses them; by linearity
-    it need not know of them.
+    Code for real operators often drops imaginary parts or refuses them. By linearity it never has
+    to see them.
     """
     if not backend.is_complex(x) or is_complex:
         return product(x)
@@ -30,9 +41,9 @@ def by_parts(product: Callable[[Array], Array], x: Array, is_complex: bool) -> A
 def accepted(
     out: Any, x: Array, length: int, call: str, is_complex: bool, source: str = ""
 ) -> Array:
-    """Return what a user's code returned, in the precision of ``x``, or refuse it.
+    """Return the result of user code in the precision of ``x``, or refuse it.
 
-    ``source`` is put behind a complaint about shapes: which function it was.
+    ``source`` names the function and is appended to an error about shapes.
     """
     if not backend.is_array(out):
         raise ValueError(f"{call} returned {type(out).__name__}, expected an array")
@@ -56,7 +67,7 @@ def accepted(
     if not backend.is_recording(out) and not all_finite(out):
         raise ValueError(f"{call} returned NaN or Inf")
     xp = backend.namespace(out)
-    # A view of the input must not be handed on: who gets a product may write into it.
+    # The result must not share memory with the input: the caller may write into it.
     shares = np.may_share_memory(out, x) if backend.is_numpy(out) else out is x
     return xp.astype(out, result_dtype(x, is_complex), copy=bool(shares))
 
@@ -77,7 +88,7 @@ def pair(shape: Any, name: str) -> tuple[int, int]:
 
 
 def dtype_is_complex(dtype: Any) -> bool:
-    # np.dtype knows Python's types and NumPy's names; other libraries' dtypes by their text.
+    # np.dtype understands Python's types and NumPy's names; other dtypes are known by their text.
     try:
         kind = np.dtype(dtype).kind
     except TypeError:

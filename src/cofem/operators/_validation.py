@@ -1,4 +1,4 @@
-"""The checks that operators share at their door."""
+"""Checks of arguments that the operators share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cofem.backend import Array
 def all_finite(x: Array) -> bool:
     """Whether ``x`` holds neither NaN nor Inf.
 
-    One sum decides the usual case; only a sum that overflows needs a second look.
+    A finite sum proves it in one pass; only if the sum is not finite, every entry is checked.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def numbers(x: Any, name: str, ndim: int) -> Array:
     if not backend.is_array(x):
         raise TypeError(f"{name} must be a {ndim}-D array of numbers, got {type(x).__name__}")
     if isinstance(x, np.ndarray):
-        x = np.asarray(x)  # np.matrix would keep two axes for ever
+        x = np.asarray(x)  # np.matrix would always keep two axes
     if x.ndim != ndim:
         raise ValueError(f"{name} must be {ndim}-D, got an array of shape {tuple(x.shape)}")
     if 0 in x.shape:

@@ -15,6 +15,10 @@ from cofem.operators._validation import count, host_vector
 from cofem.operators.base import LinearOperator
 from cofem.operators.convolution import Convolution
 
+# Poles may lie on the unit circle. The roots of a multiple pole are only known to a fraction of
+# the digits: of a double one to half of them.
+LARGEST_POLE = 1 + 1e-6
+
 
 @final
 class Autoregressive(LinearOperator):
@@ -50,8 +54,7 @@ class Autoregressive(LinearOperator):
         if np.iscomplexobj(given):
             raise TypeError("coefficients must be real")
         radius = max(np.abs(np.roots(np.append(1.0, -given))), default=0.0)
-        # The roots of a multiple pole are only known to a fraction of the digits.
-        if radius > 1 + 1e-6:
+        if radius > LARGEST_POLE:
             raise ValueError(
                 f"coefficients are unstable: a pole has modulus {radius:.6g}, more than 1, "
                 "so the signal would grow without bound"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, SameArray
 from cofem.operators._validation import floating
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class LinearOperator(ABC):
     is_complex : bool
         Whether real input gives complex output.
     trusted : bool
-        Whether the adjoint is known to be the adjoint. Operators made of user
+        Whether ``adjoint`` is known to match ``forward``. Operators made of user
         functions are not trusted: ``fit`` runs a dot test on them.
     field : {"complex", "real", "undecided"}
         Over which numbers it is linear. "real": it ignores imaginary parts of the
@@ -90,22 +90,22 @@ class LinearOperator(ABC):
     one_per_row: bool = False
     one_per_column: bool = False
 
-    # Let NumPy arrays and scalars on the left leave the product to us.
+    # NumPy arrays and scalars on the left of an operator leave the product to the operator.
     __array_ufunc__ = None
     # Without this, __getitem__ would make a loop over an operator look possible.
     __iter__ = None
 
     # -- the public products ---------------------------------------------------
 
-    def forward(self, x: Array) -> Array:
+    def forward(self, x: SameArray) -> SameArray:
         """Apply the operator: (…, D) to (…, N)."""
         return self._forward(self._checked(x, self.shape[1], "forward"))
 
-    def adjoint(self, y: Array) -> Array:
+    def adjoint(self, y: SameArray) -> SameArray:
         """Apply the conjugate transpose: (…, N) to (…, D)."""
         return self._adjoint(self._checked(y, self.shape[0], "adjoint"))
 
-    def gram(self, x: Array) -> Array:
+    def gram(self, x: SameArray) -> SameArray:
         """Apply ΦᴴΦ: (…, D) to (…, D)."""
         return self._gram(self._checked(x, self.shape[1], "gram"))
 
@@ -119,10 +119,10 @@ class LinearOperator(ABC):
         """
         like = np.empty(0) if like is None else like
         xp = backend.namespace(like)
-        # Asked for in several places, and for some operators 64 products each time.
+        # Cached: several callers need the norms, and for some operators they cost 64 products.
         made = self.__dict__.setdefault("_norms_made", backend.Cache())
         norms = made.get(like, lambda: self._column_norms_squared(like))
-        # A copy: who asks may write into it.
+        # A copy, because the caller may write into it.
         return xp.astype(norms, backend.real_dtype(like.dtype, xp), copy=True)
 
     def weighted_column_norms_squared(self, weights: Array) -> Array:
@@ -136,12 +136,12 @@ class LinearOperator(ABC):
     # -- what a concrete operator provides -------------------------------------
 
     @abstractmethod
-    def _forward(self, x: Array) -> Array: ...
+    def _forward(self, x: Array) -> Any: ...
 
     @abstractmethod
-    def _adjoint(self, y: Array) -> Array: ...
+    def _adjoint(self, y: Array) -> Any: ...
 
-    def _gram(self, x: Array) -> Array:
+    def _gram(self, x: Array) -> Any:
         return self._adjoint(self._forward(x))
 
     @abstractmethod
@@ -287,7 +287,7 @@ class LinearOperator(ABC):
 
     # -- the door --------------------------------------------------------------
 
-    def _checked(self, x: Array, length: int, call: str) -> Array:
+    def _checked(self, x: Array, length: int, call: str) -> Any:
         if not backend.is_array(x):
             raise TypeError(
                 f"{type(self).__name__}.{call} takes an array, got {type(x).__name__}"

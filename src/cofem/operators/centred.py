@@ -1,9 +1,9 @@
-"""An operator behind which a constant in the data cannot be seen.
+"""An operator from which a constant in the data has been projected out.
 
 A constant with a flat prior is projected out of Φ and y. To leave white noise with as many data as
 there still are, N − 1, the rows are not projected but rotated: a reflection (Householder) turns
-the direction u of the constant into the first axis, and that row is dropped. So whoever counts
-the rows counts right, and nobody has to know of the constant.
+the direction u of the constant into the first axis, and that row is dropped. So the number of rows
+is the number of data that are left, and no other code has to know about the constant.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from cofem.operators.base import LinearOperator
 from cofem.operators.dense import Dense
 from cofem.operators.norms import estimate_column_norms_squared
 
-# A stored matrix is written out centred up to this many numbers (1 GiB in float64): no rounding
-# is left of the columns' means, and all that is fast for matrices stays so.
+# A stored matrix is written out centred up to this many numbers (1 GiB in float64): this leaves no
+# rounding errors of the columns' means, and fast paths for matrices still apply.
 WRITTEN_OUT = 1 << 27
-# ΦᴴΦ less the constant's part loses digits where that part is so many times what is left.
+# A column that is this many roundings of its entries or less, once centred, was constant.
+ROUNDINGS = 10.0
+# Subtracting the constant's part from ΦᴴΦ loses digits if that part is this many times the rest.
 CANCELS = 10.0
 
 
 @final
 class Centred(LinearOperator):
-    """Φ without what a constant in the data explains: N − 1 rows with the Gram matrix ΦᴴPΦ.
+    """Φ with a constant in the data projected out: N − 1 rows with the Gram matrix ΦᴴPΦ.
 
     P = I − uuᵀ, where u is the direction of the constant, (1, …, 1)/√N by default.
 
@@ -59,9 +61,9 @@ class Centred(LinearOperator):
         self._units, self._parts = Cache(), Cache()
 
     def reduce(self, y: Array) -> Array:
-        """Return data (…, N) as the rows of this operator see them, (…, N − 1)."""
+        """Return data (…, N) without the constant, (…, N − 1)."""
         unit = self._unit(y)
-        # Twice: what rounding left of a large constant goes the second time.
+        # Done twice: the second time removes what rounding left of a large constant.
         y = y - unit * _along(y, unit)[..., None]
         return self._reflect(y)
 
@@ -70,7 +72,7 @@ class Centred(LinearOperator):
         return self._parts.get(like, lambda: self.op.adjoint(self._unit(like)))
 
     def __repr__(self) -> str:
-        # Users know their own operator and the argument, not this class.
+        # Errors name the user's operator and argument, not this class.
         return f"{self.op!r} with intercept=True"
 
     def _unit(self, like: Array) -> Array:
@@ -117,7 +119,7 @@ class Centred(LinearOperator):
     def _column_norms_squared(self, like: Array) -> Array:
         if not self.op.exact_column_norms:
             return estimate_column_norms_squared(self, like)
-        # A difference, and of large numbers where columns have means: in double precision.
+        # A difference of large numbers if columns have large means: computed in double precision.
         xp = backend.namespace(like)
         wide = xp.empty((0,), dtype=xp.float64, device=backend.device_of(like))
         whole = self.op.column_norms_squared(wide)
@@ -143,10 +145,10 @@ def centred(op: LinearOperator, direction: Array | None = None) -> tuple[LinearO
         return node, node
     xp = backend.namespace(op.matrix)
     columns = node.reduce(xp.matrix_transpose(op.matrix))
-    # What rounding leaves of a column that is constant is not a column.
+    # A constant column is zero after centring; rounding must not leave anything of it.
     eps = float(xp.finfo(columns.dtype).eps)
     left, whole = xp.max(xp.abs(columns), axis=1), xp.max(xp.abs(op.matrix), axis=0)
-    columns = xp.where((left > 10 * eps * whole)[:, None], columns, xp.zeros_like(columns))
+    columns = xp.where((left > ROUNDINGS * eps * whole)[:, None], columns, xp.zeros_like(columns))
     return Dense(xp.matrix_transpose(columns)), node
 
 

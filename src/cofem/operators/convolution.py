@@ -18,6 +18,8 @@ from cofem.operators.base import LinearOperator
 
 # Tails up to this length are corrected by a small matrix, longer ones by short FFTs.
 DENSE_TAIL_UP_TO = 256
+# Taps whose sum is below this share of the rounding error are left out.
+BELOW_ROUNDING = 0.1
 
 
 @final
@@ -66,8 +68,8 @@ class Convolution(LinearOperator):
         plan, n = self._plan(x), self.shape[1]
         if 4 * plan.length > n:
             return self._adjoint(self._forward(x))
-        # ΦᴴΦ is that of the untruncated convolution, which is one multiplication with
-        # |spectrum|², less the part of the m − 1 outputs beyond the end.
+        # ΦᴴΦ is that of the untruncated convolution, one multiplication with |spectrum|², minus the
+        # part of the m − 1 outputs beyond the end.
         out = plan.filter(x, plan.power)[..., :n]
         start = n - plan.length + 1
         if start == n:
@@ -115,7 +117,7 @@ class Convolution(LinearOperator):
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
         # Column j holds the kernel from row j on, so its squares meet the weights there.
         squares = Convolution(backend.abs_squared(self.kernel), self.shape[1])
-        # Rounding of the transforms may leave less than nothing.
+        # Rounding in the transforms can make a sum of squares negative.
         return backend.namespace(weights).clip(squares._adjoint(weights), min=0.0)
 
     def _row_norms_squared(self, like: Array) -> Array:
@@ -140,7 +142,7 @@ def effective_length(kernel: np.ndarray, eps: float) -> int:
     """
     moduli = np.abs(kernel)
     rest = np.cumsum(moduli[::-1])[::-1]
-    return max(1, int(np.count_nonzero(rest > 0.1 * eps * moduli.max())))
+    return max(1, int(np.count_nonzero(rest > BELOW_ROUNDING * eps * moduli.max())))
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class _Plan:
         cls, kernel: np.ndarray, n: int, x: Array, complex_path: bool,
         tail: Array | None = None, tail_plan: _Plan | None = None,
     ) -> _Plan:
-        # Real transforms like lengths of 2, 3 and 5 best, on CPU and GPU.
+        # Real transforms are fastest for lengths with the factors 2, 3 and 5, on CPU and GPU.
         padded = scipy.fft.next_fast_len(n + kernel.size - 1, real=True)
         transform = np.fft.fft if complex_path else np.fft.rfft
         spectrum = transform(kernel.astype(np.result_type(kernel, np.float64)), n=padded)

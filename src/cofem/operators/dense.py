@@ -69,7 +69,7 @@ class Dense(LinearOperator):
         return times(x, backend.namespace(x).matrix_transpose(matrix))
 
     def _adjoint(self, y: Array) -> Array:
-        # y Φ* as (y* Φ)*: conjugating the rows is cheaper than conjugating the matrix.
+        # yΦ* is computed as (y*Φ)*: conjugating the rows is cheaper than conjugating the matrix.
         matrix = self._matrix.like(y)
         if not self.is_complex:
             return times(y, matrix)
@@ -88,15 +88,17 @@ class Dense(LinearOperator):
 
     def _column_norms_squared(self, like: Array) -> Array:
         xp = backend.namespace(like)
-        return sum(
+        total: Any = sum(
             xp.sum(backend.abs_squared(rows), axis=0) for _, rows in self._row_blocks(like)
         )
+        return total
 
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
-        return sum(
+        total: Any = sum(
             weights[start : start + rows.shape[0]] @ backend.abs_squared(rows)
             for start, rows in self._row_blocks(weights)
         )
+        return total
 
     def _row_norms_squared(self, like: Array) -> Array:
         xp = backend.namespace(like)

@@ -58,7 +58,7 @@ class FiniteDifference(LinearOperator):
         return xp.reshape(out, x.shape)
 
     def _column_norms_squared(self, like: Array) -> Array:
-        # A neighbour that is the pixel itself leaves nothing.
+        # On an axis of length one a pixel is its own neighbour, and the difference is zero.
         norm = 2.0 if self.image_shape[self.axis] > 1 else 0.0
         return self._constant_norms(norm, self.shape[1], like)
 

@@ -40,7 +40,7 @@ class Identity(LinearOperator):
         """The identity itself."""
         return self
 
-    # Copies: who gets a product may write into it.
+    # Copies, because the caller may write into the result.
     def _forward(self, x: Array) -> Array:
         return backend.namespace(x).asarray(x, copy=True)
 

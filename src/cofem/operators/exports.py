@@ -53,5 +53,5 @@ def to_pylops(op: LinearOperator) -> Any:
     try:
         import pylops
     except ImportError:
-        raise ImportError('to_pylops needs PyLops: pip install "cofem[pylops]"') from None
+        raise ImportError("to_pylops needs PyLops: pip install pylops") from None
     return pylops.LinearOperator(Op=to_scipy(op))

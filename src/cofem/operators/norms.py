@@ -1,8 +1,9 @@
-"""Column norms and the spectral norm of operators known only by their products."""
+"""Column norms and the spectral norm of operators whose entries are not known, from products."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -10,8 +11,11 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators.base import LinearOperator
 
-# Up to this many unit vectors are cheap enough to be exact.
+# Up to this many rows or columns the norms are computed exactly, from unit vectors.
 EXACT_UP_TO = 512
+# Estimates of weighted norms are raised to at least this share of their mean. With 16 probes a
+# smaller value is an accident, and it would make a bad preconditioner.
+LEAST_OF_MEAN = 0.1
 # Numbers in one block of vectors: 128 MiB in float64.
 BLOCK = 1 << 24
 
@@ -70,7 +74,7 @@ def estimate_column_norms_squared(
     exact = n <= EXACT_UP_TO
     total = n if exact else n_probes
     block = max(1, BLOCK // max(n, d))
-    norms: Array = 0.0
+    norms: Any = 0.0
     for start in range(0, total, block):
         rows = min(block, total - start)
         q = _unit_rows(n, start, rows, home) if exact else _probes(seed, start, rows, n, home)
@@ -85,8 +89,8 @@ def estimate_weighted_norms(
     """Estimate Σ_i w_i |Φ_ij|² for every column, shape (D,).
 
     The mean of |Φᴴ(√w∘q)|² over random signs q, with the accuracy of
-    :func:`estimate_column_norms_squared`: 35 % a column for 16 probes. Values that come
-    out small by chance would spoil a preconditioner, so none is below a tenth of the mean.
+    :func:`estimate_column_norms_squared`: 35 % a column for 16 probes. Values that are small by
+    accident would make a bad preconditioner, so none is below a tenth of the mean.
 
     Examples
     --------
@@ -99,7 +103,7 @@ def estimate_weighted_norms(
     q = _probes(seed, 0, n_probes, op.shape[0], home)
     squares = backend.abs_squared(op.adjoint(q * xp.sqrt(weights)))
     norms = xp.mean(squares, axis=0)
-    return xp.maximum(norms, 0.1 * xp.mean(norms))
+    return xp.maximum(norms, LEAST_OF_MEAN * xp.mean(norms))
 
 
 def norm_squared(
@@ -151,7 +155,7 @@ def _argument(op: LinearOperator, like: Array) -> Array:
 
 
 def _probes(seed: int, first: int, rows: int, n: int, home: Array) -> Array:
-    """Return random vectors number ``first`` … of a seed, whatever block they are asked in."""
+    """Return random vectors number ``first`` … of a seed, the same in blocks of any size."""
     xp = backend.namespace(home)
     draws = [backend.Random(seed, first + k).signs((n,), home) for k in range(rows)]
     return xp.stack(draws, axis=0)

@@ -12,7 +12,10 @@ from cofem.backend import Array
 from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 
-TOLERANCE = 1e-9  # of finufft in double precision; single precision takes 1e-6
+# Tolerances of finufft; in single precision a smaller one would be below rounding.
+TOLERANCE, TOLERANCE_SINGLE = 1e-9, 1e-6
+# Cycles a pixel: the Nyquist limit, with room for trajectories stored in single precision.
+LARGEST_FREQUENCY = 0.5 + 1e-6
 
 
 @final
@@ -57,7 +60,7 @@ class NUFFT(LinearOperator):
         if not np.isfinite(k).all():
             raise ValueError("trajectory contains NaN or Inf")
         largest = np.abs(k.reshape(-1, axes)).max(axis=0) / np.asarray(self.image_shape)
-        if largest.max() > 0.5 + 1e-6:
+        if largest.max() > LARGEST_FREQUENCY:
             raise ValueError(
                 f"trajectory reaches {largest.max():.3g} cycles a pixel; expected at most 0.5: its "
                 "unit is cycles over the field of view, −n/2 to n/2"
@@ -110,7 +113,7 @@ class NUFFT(LinearOperator):
         call = getattr(finufft, f"nufft{axes}d{kind}")
         kind_real = np.float32 if single else np.float64
         turns = [turn.astype(kind_real) for turn in self._turns]
-        options = {"eps": 1e-6 if single else TOLERANCE, "nthreads": 1}
+        options = {"eps": TOLERANCE_SINGLE if single else TOLERANCE, "nthreads": 1}
         rows = np.ascontiguousarray(rows)
         if kind == 2:
             return np.asarray(call(*turns, rows, isign=-1, **options)).reshape(len(rows), -1)
@@ -140,5 +143,5 @@ def _finufft() -> Any:
     try:
         import finufft
     except ImportError:
-        raise ImportError("trajectories need finufft: pip install 'cofem[nufft]'") from None
+        raise ImportError("trajectories need finufft: pip install finufft") from None
     return finufft

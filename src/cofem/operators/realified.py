@@ -46,7 +46,7 @@ class Realified(LinearOperator):
         return stack_real(y)
 
     def __repr__(self) -> str:
-        # Users know their own operator and the argument, not this class.
+        # Errors name the user's operator and argument, not this class.
         return f"{self.operator!r} with real=True"
 
     def _forward(self, x: Array) -> Array:

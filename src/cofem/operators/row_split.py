@@ -32,7 +32,7 @@ class RowSplit(LinearOperator):
     array([1., 2.])
     """
 
-    # A collective call is made by all processes in the same order, so by one thread.
+    # All processes must make collective calls in the same order, so only one thread may.
     splits_rows = False
     exact_row_norms = False
 

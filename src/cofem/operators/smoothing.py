@@ -83,7 +83,7 @@ def _wrapped_gaussian(side: int, sigma: float) -> tuple[list[int], list[float]]:
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         exponent = np.where(offset == 0, 0.0, -0.5 * (offset / sigma) ** 2)
     folded = np.bincount(offset % side, weights=np.exp(exponent), minlength=side)
-    symmetric = (folded + folded[-np.arange(side)]) / 2  # to the last bit
+    symmetric = (folded + folded[-np.arange(side)]) / 2  # exactly, to the last bit
     average = symmetric / symmetric.sum()
     kept = np.flatnonzero(average)
     centred = np.where(kept > side // 2, kept - side, kept)

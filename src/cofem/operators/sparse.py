@@ -96,7 +96,7 @@ class Sparse(LinearOperator):
         columns = rows.T
         for call in calls:
             columns = self._matrix_like(x, call) @ columns
-        out = columns.T
+        out: Any = columns.T
         if split:
             out = out[:n_rows, :] + 1j * out[n_rows:, :]
         out = np.ascontiguousarray(out) if backend.is_numpy(out) else out.contiguous()

@@ -86,7 +86,7 @@ class Toeplitz(LinearOperator):
 
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
         squares = Toeplitz(backend.abs_squared(self.column), backend.abs_squared(self.row))
-        # Rounding of the transforms may leave less than nothing.
+        # Rounding in the transforms can make a sum of squares negative.
         return backend.namespace(weights).clip(squares._adjoint(weights), min=0.0)
 
 
@@ -104,8 +104,8 @@ def _sums(column: np.ndarray, row: np.ndarray) -> np.ndarray:
 def _window_sums(x: np.ndarray, length: int) -> np.ndarray:
     """Return the sums over all runs of ``length`` neighbours, without cancellation.
 
-    A run is the end of one block of that length and the beginning of the next. (One
-    running sum and its differences would lose small values behind large ones.)
+    A run is the end of one block of that length and the beginning of the next. (Differences of one
+    running sum would lose small values beside large ones.)
     """
     blocks = np.zeros((-(-x.size // length), length))
     blocks.reshape(-1)[: x.size] = x

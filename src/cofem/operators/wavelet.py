@@ -14,6 +14,10 @@ from cofem.operators._periodic import shifted_sum
 from cofem.operators._validation import count, image_shape
 from cofem.operators.base import LinearOperator
 
+# Some wavelets that count as orthogonal ("dmey") are so to three digits only; the published
+# coefficients of the others are so to 1e-11 or better.
+ORTHOGONAL = 1e-9
+
 
 @final
 class Wavelet(LinearOperator):
@@ -150,7 +154,8 @@ class Wavelet(LinearOperator):
         return self._constant_norms(1.0, self.shape[0], like)
 
     def _atom_norm(self, side: int, level: int, kind: int) -> float:
-        low, high = np.zeros(side >> level), np.zeros(side >> level)
+        low: Any = np.zeros(side >> level)
+        high = np.zeros_like(low)
         (high if kind else low)[0] = 1.0
         for _ in range(level):
             low = self._merge(low, high, -1)
@@ -167,7 +172,7 @@ def _filters(name: str) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
     try:
         import pywt
     except ImportError:
-        raise ImportError('Wavelet needs PyWavelets: pip install "cofem[wavelets]"') from None
+        raise ImportError("Wavelet needs PyWavelets: pip install PyWavelets") from None
     if not isinstance(name, str) or name not in pywt.wavelist(kind="discrete"):
         raise ValueError(
             f"name: PyWavelets has no discrete wavelet {name!r} "
@@ -175,14 +180,12 @@ def _filters(name: str) -> tuple[tuple[float, ...], tuple[float, ...], bool]:
         )
     wavelet = pywt.Wavelet(name)
     low = np.asarray(wavelet.rec_lo)
-    # Some wavelets that count as orthogonal ("dmey") are so to three digits only; the
-    # published coefficients of the others are so to 1e-11 or better.
     products = [low[2 * k :] @ low[: low.size - 2 * k] for k in range(low.size // 2)]
     defect = np.abs(np.asarray(products) - (np.arange(len(products)) == 0)).max()
     return (
         tuple(float(t) for t in low),
         tuple(float(t) for t in wavelet.rec_hi),
-        bool(wavelet.orthogonal) and bool(defect < 1e-9),
+        bool(wavelet.orthogonal) and bool(defect < ORTHOGONAL),
     )
 
 

@@ -18,7 +18,7 @@ from cofem.paper.claims import Claim
 
 WIDTHS = (10, 20, 30, 40, 50, 60)
 QUICK_RECORDINGS = 3
-# Of fewer pairs a standard error is not worth its name.
+# With fewer pairs a standard error is too uncertain to be shown.
 ENOUGH_RECORDINGS = 8
 OURS, PAPER, EXACT, FOOPSI, AR1, AR2, THRESHOLD = CONTESTANTS
 STYLES = {

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cofem.learning.convergence import DivergenceWarning
 from cofem.simulate import Problem
 
 
@@ -125,8 +126,8 @@ def run_contestant(name: str, problem: Problem, max_iter: int, seed: int) -> dic
     steps: dict[str, Any] = {"max_iter": max_iter, "tol": 0.0}
     if name == SEQUENTIAL.name:
         steps = {"max_iter": 20 * problem.phi.shape[1]}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cofem.ConvergenceWarning)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", cofem.ConvergenceWarning)
         post = cofem.fit(
             problem.phi,
             problem.y,
@@ -139,7 +140,7 @@ def run_contestant(name: str, problem: Problem, max_iter: int, seed: int) -> dic
     error = nrmse(post.mean, problem.z)
     return {
         "nrmse": error if math.isfinite(error) else math.inf,
-        "diverged": int("diverged" in post.message),
+        "diverged": int(any(issubclass(w.category, DivergenceWarning) for w in told)),
         "iterations": len(post.history["iteration"]),
         "products": int(post.history["products"][-1]),
         "seconds": float(post.history["seconds"][-1]),

@@ -13,11 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# How the child ends when there is too little memory: killed by the kernel, or with this exit code,
+# which no other program of ours has.
+KILLED, OUT_OF_MEMORY = -9, 77
 POLL = 0.05  # seconds between looks at the child
 DONE, TIME, MEMORY, FAILED = "done", "time limit", "memory limit", "failed"
 
@@ -146,8 +150,7 @@ class Worker:
 
 
 def _failure(code: int, line: str, peak: int) -> Ended:
-    # The kernel kills what asks for more than there is; Python raises MemoryError.
-    if code == -9 or "MemoryError" in line or "out of memory" in line:
+    if code in (KILLED, OUT_OF_MEMORY):
         return Ended(MEMORY, peak=peak, error=line)
     return Ended(FAILED, peak=peak, error=line or f"exit code {code}")
 
@@ -193,7 +196,7 @@ def _now(process: int, clock: str) -> float:
 
 
 def peak_memory(process: int | str = "self") -> int:
-    """Return the largest resident memory of a process so far in bytes, 0 if nobody counts.
+    """Return the largest resident memory of a process so far in bytes; 0 if it is not known.
 
     Linux carries ``ru_maxrss`` over from the process that started this one, so the memory
     map's own mark is read where there is one.
@@ -223,7 +226,15 @@ def _serve(asked: dict[str, Any]) -> None:
     module, _, name = asked["function"].partition(":")
     function = getattr(importlib.import_module(module), name)
     Path(asked["begun"]).touch()
-    value = function(**asked["arguments"])
+    try:
+        value = function(**asked["arguments"])
+    except Exception as error:
+        # torch's error for a full GPU is not a MemoryError; it is known by its name alone.
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        if not kinds & {"MemoryError", "OutOfMemoryError"}:
+            raise
+        traceback.print_exc()
+        sys.exit(OUT_OF_MEMORY)
     answer = asked["answer"]
     Path(answer + ".part").write_text(json.dumps(value), encoding="utf-8")
     os.replace(answer + ".part", answer)

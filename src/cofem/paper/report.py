@@ -40,7 +40,7 @@ def write_page(
 
 
 def machine() -> list[str]:
-    """Say when and on what: a time is worth nothing without."""
+    """Return date and machine, without which a time has no meaning."""
     versions = [f"Python {platform.python_version()}"]
     for name in ("numpy", "scipy", "cofem"):
         try:

@@ -120,7 +120,7 @@ def _results(
         return
     from joblib import Parallel, delayed
 
-    # Each worker has a core to itself; a batch of one keeps finished trials flowing.
+    # One trial per batch, so that every finished trial is written at once.
     parallel = Parallel(
         n_jobs=workers, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs"
     )
@@ -128,7 +128,7 @@ def _results(
 
 
 def _one(measure: Callable[..., Row], job: Job) -> tuple[Job, Row]:
-    # The trials fill the cores already: threads inside of them would only compete.
+    # The trials already use all cores; threads inside a trial would only compete.
     os.environ["COFEM_NUM_THREADS"] = "1"
     return job, measure(panel=job.panel, **job.key)
 

@@ -26,8 +26,9 @@ def posterior(
 ) -> Any:
     """Draw the estimate with its error bars, and the truth where it is known.
 
-    Of more than 120 coordinates it shows the 120 neighbours with most of the support
-    (the coordinates whose interval excludes zero); the title says which.
+    Of more than 120 coordinates it shows those that matter: the support and, where it is
+    given, the non-zeros of the truth. If these are too many to read, it shows the 120
+    neighbours with most of the support. The title says which.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ def posterior(
     _bars(ax, at, shown.mean, bars, f"estimate, {level:.0%} interval")
     ax.set(xlabel="coordinate", ylabel="|z|" if shown.is_complex else "z")
     finish(ax, f"Posterior: {shown.title}")
+    shown.frame(ax)
     return ax
 
 
@@ -115,6 +117,7 @@ def errors(
         )
     ax.set(xlabel="coordinate", ylabel="estimate − truth")
     finish(ax, f"Error: {shown.title}")
+    shown.frame(ax)
     return ax
 
 
@@ -147,15 +150,17 @@ class Shown:
         if true is not None and self.is_complex:
             true = np.abs(true)
         support = self._row(post.support(level), task)
-        start, stop = self._window(window, support, mean)
-        part = slice(start, stop)
-        self.coordinates = np.arange(start, stop)
+        part, self.title = self._chosen(window, support, mean, true)
+        self.coordinates = part
         self.mean, self.low, self.high = mean[part], low[part], high[part]
         self.support = support[part]
         self.truth = None if true is None else true[part]
-        self.title = f"all {mean.size:,} coordinates"
-        if stop - start < mean.size:
-            self.title = f"coordinates {start:,} to {stop - 1:,} of {mean.size:,}"
+        self.size = mean.size
+
+    def frame(self, ax: Any) -> None:
+        """Show all places where coordinates could be, if those drawn are single ones."""
+        if self.coordinates.size != np.ptp(self.coordinates) + 1:
+            ax.set_xlim(-0.01 * self.size, 1.01 * self.size)
 
     @staticmethod
     def _row(x: Array, task: int) -> np.ndarray:
@@ -163,21 +168,32 @@ class Shown:
         return values if values.ndim == 1 else np.asarray(values[task])
 
     @staticmethod
-    def _window(
-        window: tuple[int, int] | None, support: np.ndarray, mean: np.ndarray
-    ) -> tuple[int, int]:
-        if window is not None:
-            start, stop = window
-            if not 0 <= start < stop <= mean.size:
-                raise ValueError(f"window must lie in 0…{mean.size}, got {window!r}")
-            return start, stop
-        if mean.size <= READABLE:
-            return 0, mean.size
-        # The size of the mean decides between windows with equally much support.
-        size = np.abs(mean) / max(float(np.sum(np.abs(mean))), np.finfo(float).tiny)
-        found = np.concatenate([[0.0], np.cumsum(support + 0.5 * size)])
-        start = int(np.argmax(found[READABLE:] - found[:-READABLE]))
-        return start, start + READABLE
+    def _chosen(
+        window: tuple[int, int] | None,
+        support: np.ndarray,
+        mean: np.ndarray,
+        truth: np.ndarray | None,
+    ) -> tuple[np.ndarray, str]:
+        """Return the coordinates to draw, and how the title calls them."""
+        if window is None and mean.size <= READABLE:
+            return np.arange(mean.size), f"all {mean.size:,} coordinates"
+        matters = support.astype(bool) if truth is None else support.astype(bool) | (truth != 0)
+        count = int(np.sum(matters))
+        if window is None and 0 < count <= READABLE:
+            name = "in the support" if truth is None else "in the support or truly not zero"
+            return np.flatnonzero(matters), f"the {count:,} of {mean.size:,} coordinates {name}"
+        start, stop = window or _busiest(support, mean)
+        if not 0 <= start < stop <= mean.size:
+            raise ValueError(f"window must lie in 0…{mean.size}, got {window!r}")
+        return np.arange(start, stop), f"coordinates {start:,} to {stop - 1:,} of {mean.size:,}"
+
+
+def _busiest(support: np.ndarray, mean: np.ndarray) -> tuple[int, int]:
+    """Return the window with most support; the size of the mean decides between equals."""
+    size = np.abs(mean) / max(float(np.sum(np.abs(mean))), np.finfo(float).tiny)
+    found = np.concatenate([[0.0], np.cumsum(support + 0.5 * size)])
+    start = int(np.argmax(found[READABLE:] - found[:-READABLE]))
+    return start, start + READABLE
 
 
 # -- how it is drawn ---------------------------------------------------------------------

@@ -11,10 +11,10 @@ from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
 
 
 def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) -> Any:
-    """Draw every coordinate's standard deviation against the size of its mean.
+    """Draw how sure it is that each coordinate is not zero, against the size of its mean.
 
-    Coordinates above the line |μ| = c·std belong to the support: their interval
-    excludes zero.
+    Under the learned prior that is the probability that the coordinate is not zero, under
+    "ard" its standard deviation.
 
     Parameters
     ----------
@@ -22,7 +22,7 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
     ax : matplotlib axes, optional
         Where to draw; a new pyplot figure by default.
     level : float
-        Probability of the interval.
+        Level of the support.
     task : int
         Which row of a joint posterior to show.
 
@@ -35,24 +35,30 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
     >>> from cofem import fit, simulate
     >>> from matplotlib.figure import Figure
     >>> problem = simulate.dct(D=300, seed=0)
-    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
-    >>> support(post, ax=Figure().subplots()).get_xlabel()
-    '|mean|'
+    >>> post = fit(problem.phi, problem.y)
+    >>> support(post, ax=Figure().subplots()).get_ylabel()
+    'probability of not being zero'
     """
     ax = new_axes(1)[0] if ax is None else ax
     size, std = np.abs(_row(post.mean, task)), _row(post.std, task)
+    known = getattr(post, "probability", None) is not None
+    height = _row(post.probability, task) if known else std
     inside = _row(post.support(level), task).astype(bool)
     tiny = np.finfo(np.float64).tiny
     for mask, color, marker, label in (
-        (~inside, GREY, ".", f"interval holds zero ({np.sum(~inside):,})"),
+        (~inside, GREY, ".", f"not in the support ({np.sum(~inside):,})"),
         (inside, BLUE, "o", f"support at {level:.0%} ({np.sum(inside):,})"),
     ):
         # Dots in thousands are one picture, not thousands of shapes in a file.
         ax.plot(
-            np.maximum(size[mask], tiny), np.maximum(std[mask], tiny), marker, color=color,
+            np.maximum(size[mask], tiny), np.maximum(height[mask], tiny), marker, color=color,
             markersize=4, label=label, rasterized=True,
         )
-    ax.set(xlabel="|mean|", ylabel="standard deviation", xscale="log", yscale="log")
+    ax.set(xlabel="|mean|", xscale="log")
+    if known:
+        ax.set(ylabel="probability of not being zero", ylim=(-0.03, 1.03))
+    else:
+        ax.set(ylabel="standard deviation", yscale="log")
     shown = size[size > tiny]
     if shown.size:  # means of nothing but rounding would stretch the axis over decades
         ax.set_xlim(left=max(float(shown.min()), 1e-8 * float(shown.max())))
@@ -61,7 +67,13 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
 
 
 def variance_map(
-    post: Any, shape: tuple[int, int], ax: Any = None, *, quantity: str = "std", task: int = 0
+    post: Any,
+    shape: tuple[int, int],
+    ax: Any = None,
+    *,
+    quantity: str = "std",
+    task: int = 0,
+    unit: str = "units of z",
 ) -> Any:
     """Draw a posterior of an image: its standard deviation, variance or mean.
 
@@ -77,6 +89,8 @@ def variance_map(
         What to show; the modulus of a complex mean.
     task : int
         Which row of a joint posterior to show.
+    unit : str
+        What the colour bar says behind the quantity.
 
     Returns
     -------
@@ -98,7 +112,8 @@ def variance_map(
     ax = new_axes(1)[0] if ax is None else ax
     values = np.abs(values) if np.iscomplexobj(values) else values
     drawn = ax.imshow(values.reshape(shape), cmap="gray" if quantity == "mean" else "magma")
-    ax.figure.colorbar(drawn, ax=ax, shrink=0.85)
+    power = "²" if quantity == "variance" else ""
+    ax.figure.colorbar(drawn, ax=ax, shrink=0.85, label=f"{quantity} ({unit}){power}")
     ax.set_title(quantity, loc="left")
     ax.set(xticks=[], yticks=[])
     return ax

@@ -14,6 +14,9 @@ from cofem.plot.drawing import BLUE, new_axes, plain
 def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     """Draw the relative change of the mean and the CG steps of every iteration.
 
+    A method that solves exactly takes no steps of conjugate gradients; the time is drawn in
+    their place.
+
     Parameters
     ----------
     post : Posterior
@@ -29,7 +32,7 @@ def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     >>> from cofem import fit, simulate
     >>> from matplotlib.figure import Figure
     >>> problem = simulate.dct(D=300, seed=0)
-    >>> post = fit(problem.phi, problem.y, noise_precision=1e4)
+    >>> post = fit(problem.phi, problem.y, noise_precision=1e4, method="cofem")
     >>> [ax.get_ylabel() for ax in history(post, axes=Figure().subplots(2))]
     ['relative change of the mean', 'CG steps']
     """
@@ -45,9 +48,15 @@ def history(post: Any, axes: Sequence[Any] | None = None) -> Any:
     top.set_yscale("log")
     top.set_ylabel("relative change of the mean")
     top.set_title(f"{post.method}: {_ending(post)}", loc="left")
-    bottom.bar(iteration, np.asarray(post.history["cg_steps"]), color=BLUE, width=0.8)
-    bottom.set(ylabel="CG steps", xlabel="iteration")
-    bottom.yaxis.set_major_locator(MaxNLocator(integer=True))
+    steps = np.asarray(post.history["cg_steps"])
+    if steps.any():
+        bottom.bar(iteration, steps, color=BLUE, width=0.8)
+        bottom.set_ylabel("CG steps")
+        bottom.yaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        bottom.plot(iteration, post.history["seconds"], "o-", color=BLUE, markersize=4)
+        bottom.set_ylabel("seconds since the start")
+    bottom.set_xlabel("iteration")
     for ax in pair:
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlim(iteration.min() - 0.5, iteration.max() + 0.5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
     found.troubles += [r.trouble for r in reports if r.trouble]
 
     def per_task(name: str) -> list[Array]:
-        placed: list[Array] = [None] * len(model.tasks)
+        placed: list[Any] = [None] * len(model.tasks)
         for family, report in zip(model.families, reports, strict=True):
             for member in family.members:
                 placed[member] = getattr(report, name)
@@ -69,7 +70,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
 
 
 def _add_report(history: dict[str, list[float]], reports: Sequence[Report]) -> None:
-    """Count the reporting step with the last iteration."""
+    """Add the products and steps of the report to the last row of the history."""
     history["products"][-1] += sum(r.products for r in reports)
     history["cg_steps"][-1] += max(r.cg_steps for r in reports)
     history["log_evidence"][-1] = math.fsum(r.log_evidence for r in reports)

@@ -27,23 +27,28 @@ from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.moments.banded import banded_coefficients
 from cofem.learning.sites.rectified import probability_of_zero
 from cofem.operators import Convolution, Diagonal, LinearOperator
+from cofem.result.sampling import MAX_STEPS
 from cofem.solvers.banded import factors as banded
 from cofem.solvers.cg import Status, solve
 from cofem.solvers.systems import ShiftedGram
 
-# Exchanges of whole blocks that may fail to reduce the number of wrong signs before
-# single exchanges take over, which are slow and always end.
+# How often the exchange of a whole block may fail to reduce the number of wrong signs. After that
+# coordinates are exchanged one by one, which is slow and always ends.
 PATIENCE = 3
 MAX_EXCHANGES = 2000
+# A sign counts as wrong only beyond the accuracy of the linear systems: rounding for recursions,
+# these relative tolerances for conjugate gradients. They are tighter than for draws, because small
+# numbers decide the signs.
+RTOL_BANDED, RTOL, RTOL_SINGLE = 1e-12, 1e-10, 1e-5
 
 
 class Face(NamedTuple):
-    """The solution on the coordinates guessed positive, and the slope everywhere.
+    """The solution on the coordinates that are assumed positive, and the slope of all coordinates.
 
     Attributes
     ----------
     z : ndarray (D,)
-        Zero off the guess.
+        Zero outside the assumed coordinates.
     slope : ndarray (D,)
         βΦᵀ(y − Φz) − α∘z: above zero where a larger z_j would be more probable.
     """
@@ -103,7 +108,7 @@ def filtered_mode(
         beta = np.broadcast_to(np.asarray(noise_precision, dtype=np.float64), operator.shape[:1])
         curvature = alpha + _weighted_norms(operator, beta)
         face = _banded_face(coefficients, backend.to_numpy(y), alpha, beta)
-        tolerance = 1e-12
+        tolerance = RTOL_BANDED
     else:
         if np.ndim(noise_precision) > 0:
             raise ValueError(
@@ -112,7 +117,8 @@ def filtered_mode(
             )
         norms = backend.to_numpy(operator.column_norms_squared(mean)).astype(np.float64)
         curvature = noise_precision * norms + alpha
-        rtol = 1e-10 if mean.dtype == backend.namespace(mean).float64 else 1e-5
+        double = mean.dtype == backend.namespace(mean).float64
+        rtol = RTOL if double else RTOL_SINGLE
         face = _general_face(operator, y, precision, noise_precision, curvature, rtol)
         tolerance = 10 * rtol
     z = nonnegative_least_squares(face, kept, curvature, tolerance)
@@ -129,7 +135,7 @@ def nonnegative_least_squares(
     face : function
         Takes a mask (D,) of the coordinates guessed positive.
     kept : ndarray of bool (D,)
-        What may be positive at all.
+        The coordinates that may be positive.
     curvature : ndarray (D,)
         Diagonal of the matrix: slope/curvature is how far z_j would move alone, which
         counts as nothing below ``tolerance`` of the largest z.
@@ -181,7 +187,7 @@ def _weighted_norms(operator: Any, beta: np.ndarray) -> np.ndarray:
 def _banded_face(
     coefficients: tuple[float, ...], y: np.ndarray, alpha: np.ndarray, beta: np.ndarray
 ) -> Callable[[np.ndarray], Face]:
-    """One pass of filter and smoother: its dual is the solution and the slope at once."""
+    """One pass of filter and smoother, which gives solution and slope together."""
 
     def face(free: np.ndarray) -> Face:
         pinned = np.where(free, alpha, np.inf)
@@ -199,7 +205,7 @@ def _general_face(
     curvature: np.ndarray,
     rtol: float,
 ) -> Callable[[np.ndarray], Face]:
-    """Conjugate gradients on the free coordinates, from the last solution on."""
+    """Conjugate gradients on the free coordinates, started at the last solution."""
     xp = backend.namespace(precision)
     pull = noise_precision * operator.adjoint(y)
     diagonal = xp.astype(backend.from_numpy(curvature, precision), precision.dtype)
@@ -215,7 +221,7 @@ def _general_face(
             start=(mask * last)[None, :],
             preconditioner=diagonal,
             rtol=rtol,
-            max_steps=20_000,
+            max_steps=MAX_STEPS,
         )
         worst = Status(int(found.status.max()))
         if worst in (Status.MAX_STEPS, Status.NOT_POSITIVE):

@@ -1,4 +1,4 @@
-"""What is derived from a posterior with the help of its operator: draws, maps, modes.
+"""What takes a posterior and its operator: draws, linear maps of z, and modes.
 
 Everything here is done task by task and put together in the shape of z: a posterior of
 joint tasks has an axis of tasks, also where there is only one.
@@ -19,14 +19,14 @@ from cofem.model.model import Task
 from cofem.model.options import whole_number
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 from cofem.result.filtered_mode import filtered_mode
-from cofem.result.sampling import deviations, variance_of_map
+from cofem.result.sampling import DRAWS, deviations, variance_of_map
 
 if TYPE_CHECKING:
     from cofem.result.posterior import Posterior
 
 
 def tasks_of(post: Posterior, call: str) -> tuple[Task, ...]:
-    """Return the tasks, or say how to get them back."""
+    """Return the tasks; if the posterior has none, the error says how to get them."""
     if not post.tasks:
         raise ValueError(
             f"{call} needs the operator, which a file does not hold: "
@@ -36,7 +36,7 @@ def tasks_of(post: Posterior, call: str) -> tuple[Task, ...]:
 
 
 def gaussian_tasks(post: Posterior, call: str) -> tuple[Task, ...]:
-    """Return the tasks of a Gaussian posterior; of a rectified one, say what can be done."""
+    """Return the tasks of a Gaussian posterior; refuse a rectified one, with an alternative."""
     if post.nonnegative:
         raise ValueError(
             f"{call} needs a Gaussian posterior; this one is non-negative, and how its "
@@ -91,7 +91,7 @@ def filtered_modes(post: Posterior, q: float) -> Array:
 
 
 def checked_map(post: Posterior, given: Any, name: str, call: str) -> LinearOperator:
-    """Return a map of z as an operator of the right width whose adjoint is one."""
+    """Return a map of z as an operator; check its number of columns and its adjoint."""
     unknowns = gaussian_tasks(post, call)[0].operator.shape[1]
     op = as_operator(given, name)
     if op.shape[1] != unknowns:
@@ -110,10 +110,10 @@ def map_variance(post: Posterior, op: LinearOperator, n_samples: int, seed: int)
 def prediction(post: Posterior, op: LinearOperator, noise: bool) -> tuple[Array, Array]:
     """Return mean and variance of new data behind ``op``, (M,) or (L, M).
 
-    Given z, the constant is its level − row z and an error of its own: so new data vary as
-    (op − row) z does, and that error comes on top.
+    Given z, the constant is level − row z plus an independent error. So the variance of new data is
+    that of (op − row) z plus the variance of that error.
     """
-    mean, variances = op.forward(post.mean), _variances(post, _shifted(post, op), 256, 0)
+    mean, variances = op.forward(post.mean), _variances(post, _shifted(post, op), DRAWS, 0)
     for i, task in enumerate(post.tasks):
         share = 0.0 if task.intercept is None else 1 / task.intercept.weight
         variances[i] = variances[i] + (share + noise) / task.noise_precision
@@ -144,7 +144,7 @@ def intercepts(post: Posterior) -> tuple[Any, Any]:
         rows.append(Dense(row[None, :]))
     spread = [
         float(v[0]) + 1 / (t.noise_precision * t.intercept.weight)  # type: ignore[union-attr]
-        for v, t in zip(_variances(post, rows, 256, 0), post.tasks, strict=True)
+        for v, t in zip(_variances(post, rows, DRAWS, 0), post.tasks, strict=True)
     ]
     if not joint:
         return values[0], float(np.sqrt(spread[0]))
@@ -152,7 +152,7 @@ def intercepts(post: Posterior) -> tuple[Any, Any]:
 
 
 def _shifted(post: Posterior, op: LinearOperator) -> list[LinearOperator]:
-    """Return ``op`` − row for every task with a constant; tasks alike share it."""
+    """Return ``op`` − row for every task with a constant; tasks with the same operator share it."""
     made: dict[int, LinearOperator] = {}
     out = []
     for task in post.tasks:
@@ -172,7 +172,8 @@ def _precision(post: Posterior, i: int) -> Array:
     """Return the precisions of the prior, or of the sites that stand for it, of a task."""
     if post.site_precision is None:
         return post.precision
-    return post.site_precision if post.site_precision.ndim == 1 else post.site_precision[i, :]
+    sites: Array = post.site_precision
+    return sites if sites.ndim == 1 else sites[i, :]
 
 
 def _variances(
@@ -183,7 +184,8 @@ def _variances(
         every = post.marginals.sample(post.marginals.kept.shape[0], seed)
         xp = backend.namespace(every)
         return [xp.var(op.forward(every), axis=0) for op in maps]
-    found: dict[tuple[int, float], Array] = {}  # tasks alike in both have one covariance
+    # Tasks with the same operator and noise have the same covariance.
+    found: dict[tuple[int, float], Array] = {}
     rows = []
     for i, (task, op) in enumerate(zip(post.tasks, maps, strict=True)):
         kind = (id(task.operator), task.noise_precision)
@@ -241,5 +243,5 @@ def summary(post: Posterior) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a number, or how many they are."""
+    """Return the text of a number, or of the number of numbers."""
     return f"{value:.4g}" if np.ndim(value) == 0 else f"{len(value)} values"

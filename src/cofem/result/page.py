@@ -72,9 +72,11 @@ def report(post: Any, source: str = "") -> str:
 
     pictures = [
         _picture(lambda ax: plot.posterior(post, ax=ax), "estimate with error bars"),
-        _picture(lambda ax: plot.support(post, ax=ax), "standard deviation against mean"),
-        _pictures(lambda axes: plot.history(post, axes=axes), "change and CG steps"),
+        _picture(lambda ax: plot.support(post, ax=ax), "how sure, against the mean"),
     ]
+    # Known hyperparameters are not learned in iterations: there would be nothing to see.
+    if np.isfinite(np.asarray(post.history["change"], dtype=float)).any():
+        pictures.append(_pictures(lambda axes: plot.history(post, axes=axes), "iterations"))
     title = f"Posterior {source}".strip()
     warning = ""
     if not post.converged:
@@ -85,11 +87,13 @@ def report(post: Any, source: str = "") -> str:
         _table(_facts(post)),
         "<h2>Estimate</h2>",
         *pictures[:2],
-        "<h2>How it was reached</h2>",
-        pictures[2],
-        _history(post.history),
+        *(
+            ["<h2>How it was reached</h2>", pictures[2], _history(post.history)]
+            if len(pictures) > 2
+            else []
+        ),
         "<h2>Settings</h2>",
-        _table(_settings(post.options)),
+        _table(_settings(post)),
         "<h2>Versions</h2>",
         _table(_versions()),
     ]
@@ -116,6 +120,7 @@ def _facts(post: Any) -> dict[str, str]:
         "unknowns": shape,
         "support (95 %)": f"{inside:,}",
         "method": str(post.method),
+        "prior": str(post.prior),
         "iterations": f"{len(post.history['iteration']):,}",
         "state": ("converged: " if post.converged else "not converged: ") + post.message,
         "noise precision": noise,
@@ -132,14 +137,19 @@ def _evidence(post: Any) -> str:
     error = post.log_evidence_error
     if not error > 0:  # exact
         return f"{post.log_evidence:.8g}"
-    digits = max(0, 1 - math.floor(math.log10(error)))  # two of the error's
+    digits = max(0, 1 - math.floor(math.log10(error)))  # two significant digits of the error
     return f"{post.log_evidence:,.{digits}f} ± {error:.{digits}f}"
 
 
-def _settings(options: Any) -> dict[str, str]:
+def _settings(post: Any) -> dict[str, str]:
+    """Return what was asked for: the method with its options, the prior, and the model."""
+    options = post.options
     given = asdict(options) if is_dataclass(options) and not isinstance(options, type) else options
     found = {"options": str(given)} if not isinstance(given, Mapping) else dict(given)
-    return {str(name): _short(value) for name, value in found.items()}
+    asked = {"method": str(post.method), "prior": str(post.prior)}
+    model = {"nonnegative": bool(post.nonnegative), "intercept": post.intercept is not None}
+    chosen = {str(name): _short(value) for name, value in (model | found).items()}
+    return asked | chosen
 
 
 def _short(value: Any) -> str:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass, field
 from typing import Any
 
-from scipy.special import ndtri
-
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.sites.marginals import Marginals, support_by_probability
+from cofem.learning.sites.marginals import Marginals
 from cofem.learning.sites.rectified import clipped_moments, probability_of_zero
 from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
 from cofem.operators import LinearOperator
-from cofem.result import operations
+from cofem.result import intervals, operations
+from cofem.result.exchange import Exchange
 
 
 @dataclass(frozen=True, eq=False)
-class Posterior:
+class Posterior(Exchange):
     """N(μ, Σ) of z given y, or its rectified form if z ≥ 0, and how it was found.
 
     Made by :func:`cofem.fit` and :func:`cofem.posterior`. Arrays are of the caller's
@@ -197,19 +194,7 @@ class Posterior:
         >>> low.round(2), high.round(2)
         (array([-0.23]), array([1.73]))
         """
-        _check_level(level)
-        if backend.is_complex(self.gaussian_mean):
-            raise ValueError("a complex coordinate has no interval; use std for its spread")
-        if self.marginals is not None:
-            edges = (1 - level) / 2, (1 + level) / 2
-            low, high = (self.marginals.quantile(p) for p in edges)
-            return low, high
-        xp = backend.namespace(self.gaussian_mean)
-        reach = float(ndtri((1 + level) / 2)) * xp.sqrt(self.gaussian_variance)
-        low, high = self.gaussian_mean - reach, self.gaussian_mean + reach
-        if self.nonnegative:  # of what is cut off at zero, all is at zero
-            return xp.clip(low, min=0.0), xp.clip(high, min=0.0)
-        return low, high
+        return intervals.interval_of(self, level)
 
     def support(self, level: float = 0.95) -> Array:
         """Return the mask of coordinates that are not zero.
@@ -226,17 +211,7 @@ class Posterior:
         >>> post.support()
         array([False,  True])
         """
-        _check_level(level)
-        if self.marginals is not None:
-            return support_by_probability(self.marginals.probability, level)
-        xp = backend.namespace(self.gaussian_mean)
-        if backend.is_complex(self.gaussian_mean):
-            radius = math.sqrt(-math.log(1 - level))  # |z − μ|²/Σ is exponential
-            return xp.abs(self.gaussian_mean) > radius * self.std
-        if self.nonnegative:
-            return self.probability_of_zero < (1 - level) / 2
-        low, high = self.interval(level)
-        return (low > 0) | (high < 0)
+        return intervals.support_of(self, level)
 
     def sample(self, n: int, seed: int | None = None) -> Array:
         """Draw ``n`` samples, shape (n, *shape of z).
@@ -314,8 +289,3 @@ class Posterior:
 
     def __repr__(self) -> str:
         return operations.summary(self)
-
-
-def _check_level(level: Any) -> None:
-    if not (isinstance(level, numbers.Real) and 0 < float(level) < 1):
-        raise ValueError(f"level must be between 0 and 1, got {level!r}")

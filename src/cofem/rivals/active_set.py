@@ -1,4 +1,4 @@
-"""The coordinates that the sequential method has switched on."""
+"""The active set of the sequential method: the coordinates with a finite prior precision."""
 
 from __future__ import annotations
 
@@ -98,9 +98,10 @@ class ActiveSet:
         xp = backend.namespace(x)
         if backend.is_numpy(x):
             out = np.zeros((*x.shape[:-1], self.slots.size), x.dtype)
-            out[..., self._indices()[0]] = x
+            out[..., backend.to_numpy(self._indices()[0])] = x
             return out
-        # The standard has no scatter: every entry fetches its value, entry d is a zero.
+        # The array API standard has no scatter, so every entry is taken from a padded copy, whose
+        # entry d is zero.
         padded = xp.concat([x, xp.zeros_like(x[..., :1])], axis=-1)
         return xp.take(padded, self._indices()[1], axis=-1)
 

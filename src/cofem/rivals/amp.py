@@ -1,7 +1,7 @@
 """EM with the moments of generalised approximate message passing (GAMP).
 
-Instead of inverting the posterior precision, messages between data and unknowns are
-passed to and fro (Rangan 2011; for sparse Bayesian learning Al-Shoukairi & Rao 2014,
+Instead of inverting the posterior precision, messages are passed between data and unknowns, back
+and forth (Rangan 2011; for sparse Bayesian learning Al-Shoukairi & Rao 2014,
 Fang, Zhang & Li 2016, Al-Shoukairi, Schniter & Rao 2018). With a Gaussian prior and
 Gaussian noise a step is
 
@@ -10,13 +10,13 @@ Gaussian noise a step is
     1/τ^r = |Φᴴ|² τ^s                    r = x + τ^r Φᴴs
     x   = r / (1 + α τ^r)                τ^x = τ^r / (1 + α τ^r)
 
-|Φ|² is not known of an operator that is only a function. We replace it by the matrix
-of rank one with the same sums over rows and columns, ρ_i c_j / ΣC, where ρ and c are the
+The entries of Φ, and so |Φ|², are not known if Φ is given by functions. |Φ|² is replaced by the
+matrix of rank one with the same sums over rows and columns, ρ_i c_j / ΣC, where ρ and c are the
 squared norms of rows and columns: then a step costs two products.
 
-Where the steps settle, αx = βΦᴴ(y − Φx): the mean is exact for every Φ. The variances
-are those of a large matrix with independent entries. The steps need not settle: they
-diverge if Φ has a mean or strongly correlated columns, as a convolution does.
+If the steps converge, αx = βΦᴴ(y − Φx): the mean is exact for every Φ. The variances are those of a
+large matrix with independent entries. The steps need not converge: they diverge if the entries of Φ
+have a mean, or if its columns are strongly correlated, as those of a convolution are.
 """
 
 from __future__ import annotations
@@ -26,18 +26,20 @@ from dataclasses import dataclass
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Moments, Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import AMP
 from cofem.model.suitability import refuse_unfit
-from cofem.rivals.history import Journal
 
-# A mean that misses the data by so many times their own size, when the steps of an
-# iteration are done, is on its way to infinity; by HOPELESS times it need not be watched.
+# If ‖y − Φμ‖ is larger than DIVERGED ‖y‖ after the steps of an iteration, the mean diverges. The
+# steps themselves stop as soon as it is larger than HOPELESS ‖y‖.
 DIVERGED, HOPELESS = 10.0, 1e8
-# No posterior mean misses them by more than that: β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖².
+# For every posterior mean ‖y − Φμ‖ ≤ ‖y‖, because β‖y − Φμ‖² + Σα|μ|² ≤ β‖y‖²; this leaves room for
+# rounding.
 SOUND = 1 + 1e-4
 
 
@@ -69,31 +71,26 @@ def run(
     messages = _Messages(model.tasks[0], model.like, options.damping)
     state = messages.start(alpha)
     kept, kept_alpha, kept_at = state, alpha, 0
-    journal = Journal(max_iter, tol, callback)
-    troubles: list[str] = []
+    recorder = Recorder(max_iter, tol, callback)
     while True:
         state = messages.step(state, alpha, options.inner_steps)
         if not state.misfit <= DIVERGED:
-            troubles = [_divergence(options, journal.iteration + 1, kept_at)]
+            verdict, last = Verdict.DIVERGED, recorder.iteration + 1
             break
         if state.misfit <= SOUND:
-            kept, kept_alpha, kept_at = state, alpha, journal.iteration + 1
-        if journal.note([state.mean], alpha, products=messages.products):
-            if kept is not state:
-                troubles = [_divergence(options, journal.iteration, kept_at)]
+            kept, kept_alpha, kept_at = state, alpha, recorder.iteration + 1
+        recorder.add([state.mean], alpha, products=messages.products)
+        ended = recorder.verdict(recorder.mean_settled, Verdict.MEAN_NOT_SETTLED)
+        if ended is not None:
+            verdict, last = ended if kept is state else Verdict.DIVERGED, recorder.iteration
             break
         alpha = update_precision(model, [_moments(state)])
-    if not journal.iteration:  # it diverged at once; the history still has its row
-        journal.note([kept.mean], kept_alpha, products=messages.products)
-    journal.history["products"][-1] = messages.products
-    found = LoopResult(
-        kept_alpha,
-        [kept.mean],
-        journal.verdict,
-        journal.facts,
-        journal.history,
-        troubles,
-    )
+    if not recorder.iteration:  # it diverged at once; the history still has its row
+        recorder.add([kept.mean], kept_alpha, products=messages.products)
+    recorder.history["products"][-1] = messages.products
+    left = f"the result is that of iteration {kept_at}" if kept_at else "the result is the prior"
+    facts = {**recorder.facts, "iteration": last, "left": left, "damping": options.damping}
+    found = LoopResult(kept_alpha, [kept.mean], verdict, facts, recorder.history)
     return Outcome(found, [_report(kept)])
 
 
@@ -113,7 +110,7 @@ class _State:
 
 
 class _Messages:
-    """GAMP for one task, with |Φ|² replaced by its rank-one stand-in."""
+    """GAMP for one task, with |Φ|² replaced by a matrix of rank one."""
 
     def __init__(self, task: Task, like: Array, damping: float) -> None:
         xp = backend.namespace(like)
@@ -182,16 +179,6 @@ def _report(state: _State) -> Report:
     xp = backend.namespace(state.variance)
     unknown = xp.full_like(state.variance, math.nan)
     return Report(state.variance, unknown, math.nan, math.nan)
-
-
-def _divergence(options: AMP, iteration: int, kept: int) -> str:
-    left = f"the result is that of iteration {kept}" if kept else "the result is the prior"
-    return (
-        f"approximate message passing diverged in iteration {iteration}: phi is not like a "
-        "matrix of independent entries with mean zero (its columns are correlated, as those of "
-        f'a convolution are); {left}. Use method "cofem", or more damping than '
-        f"{options.damping:g}"
-    )
 
 
 def _squared(x: Array) -> float:

@@ -1,4 +1,4 @@
-"""What the evidence gains by the prior variance of one coordinate.
+"""The gain in log evidence as a function of one coordinate's prior variance.
 
 As a function of one γ_j = 1/α_j, over the families f of L_f tasks, the log evidence is a
 constant plus
@@ -46,7 +46,7 @@ class EvidenceGain:
     def __call__(self, gamma: Array, s: Sequence[Array], power: Sequence[Array]) -> Array:
         """Return cℓ(γ), (n,), for γ (n,) and, of every family, s and q² (n,)."""
         xp = backend.namespace(gamma)
-        total: Array = 0.0
+        total = xp.zeros_like(gamma)
         for tasks, s_f, power_f in zip(self.tasks, s, power, strict=True):
             shrunk = gamma / (1 + gamma * s_f)
             total = total + power_f * shrunk - tasks * xp.log1p(gamma * s_f)
@@ -55,7 +55,7 @@ class EvidenceGain:
     def maximum(self, s: Sequence[Array], power: Sequence[Array], steps: int = 5) -> Array:
         """Return where cℓ is largest, (n,): in closed form, or by ``steps`` that each raise it."""
         xp = backend.namespace(s[0])
-        gamma: Array = 0.0
+        gamma = xp.zeros_like(s[0])
         for tasks, s_f, power_f in zip(self.tasks, s, power, strict=True):
             safe = xp.where(s_f > 0, s_f, xp.ones_like(s_f))
             alone = xp.clip((power_f / tasks - s_f) / safe**2, min=0.0)
@@ -67,11 +67,12 @@ class EvidenceGain:
         return gamma
 
     def _raised(self, gamma: Array, s: Sequence[Array], power: Sequence[Array]) -> Array:
-        # log(1 + γs) lies below its tangent, and −γq²/(1 + γs) below a/γ + const, which touches
-        # it: what maximises that raises ℓ (iterative reweighting, Wipf & Nagarajan 2010).
+        # log(1 + γs) lies below its tangent, and −γq²/(1 + γs) below a/γ + const, which touches it.
+        # So the maximum of this lower bound of ℓ raises ℓ (iterative reweighting, Wipf & Nagarajan
+        # 2010).
         xp = backend.namespace(gamma)
-        pull: Array = 0.0
-        push: Array = 0.0
+        pull = xp.zeros_like(gamma)
+        push = xp.zeros_like(gamma)
         for tasks, s_f, power_f in zip(self.tasks, s, power, strict=True):
             pull = pull + power_f / (1 + gamma * s_f) ** 2
             push = push + tasks * s_f / (1 + gamma * s_f)

@@ -33,7 +33,8 @@ def write_border(matrix: Array, slot: int, column: Array, corner: float) -> Arra
     n = column.shape[0]
     matrix = xpx.at(matrix)[:n, slot].set(column)
     matrix = xpx.at(matrix)[slot, :n].set(backend.conj(column))
-    return xpx.at(matrix)[slot, slot].set(corner)
+    grown: Array = xpx.at(matrix)[slot, slot].set(corner)
+    return grown
 
 
 def add_rank_one(matrix: Array, x: Array, factor: float) -> Array:
@@ -49,7 +50,8 @@ def add_rank_one(matrix: Array, x: Array, factor: float) -> Array:
         _add(matrix, np.ascontiguousarray(x), factor)
         return matrix
     d = x.shape[0]
-    return xpx.at(matrix)[:d, :d].add(factor * x[:, None] * backend.conj(x)[None, :])
+    added: Array = xpx.at(matrix)[:d, :d].add(factor * x[:, None] * backend.conj(x)[None, :])
+    return added
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""From a method to the code that runs it: the one loop, or a loop of its own."""
+"""The table of methods with a loop of their own; all others run in the one loop."""
 
 from __future__ import annotations
 

@@ -15,22 +15,27 @@ from collections.abc import Sequence
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 from cofem.model.rival_methods import Sequential
 from cofem.model.suitability import refuse_unfit
 from cofem.rivals.active_set import ActiveSet
 from cofem.rivals.evidence_gain import EvidenceGain
-from cofem.rivals.history import Journal
 from cofem.rivals.sequential_record import level_rounding
 from cofem.rivals.sequential_state import Direction, FamilyState
 
-# 1/α of a coordinate that is not active, beside the 1/(β‖φ‖²) to which the data could
-# determine one: so little that no result shows it, and finite.
+# The prior variance that is reported for an inactive coordinate, relative to 1/(β‖φ‖²), the
+# variance that the data alone would give it: finite, and too small to change any result.
 INACTIVE = 1e-12
-# The running sums of S are computed anew when one is seen to be off by this much.
+# Moves in an iteration, where the user does not say: so many iterations add every coordinate once.
+ITERATIONS, FEWEST_PER_ITERATION = 32, 8
+# Rounding accumulates in Σ. A factorisation after as many moves as there are active coordinates
+# costs no more than the moves did; of few coordinates, after this many.
+FEWEST_MOVES = 50
+# The running sums S are computed again if one of them is found to be wrong by this much (relative).
 DRIFT = 1e-6
 
 
@@ -44,7 +49,7 @@ def run(
     tol: float,
     callback: Callback | None = None,
 ) -> Outcome:
-    """Move one coordinate at a time until no move is worth it.
+    """Change one coordinate at a time until no change raises the evidence enough.
 
     Parameters
     ----------
@@ -59,32 +64,30 @@ def run(
         As for :func:`cofem.fit`; an iteration is a batch of moves.
     """
     refuse_unfit(options, model)
-    moves = options.moves_per_iteration or max(8, model.n_unknowns // 32)
+    share = model.n_unknowns // ITERATIONS
+    moves = options.moves_per_iteration or max(FEWEST_PER_ITERATION, share)
     learner = Learner(model, options.min_gain * len(model.tasks))
-    journal = Journal(max_iter, tol, callback)
-    while True:
+    recorder = Recorder(max_iter, tol, callback)
+    verdict = None
+    while verdict is None:
         made = learner.sweep(moves)
-        finished = journal.note(
+        recorder.add(
             learner.means(),
             learner.precision(alpha),
             products=learner.products,
             log_evidence=learner.log_evidence,
-            done=made < moves,
         )
-        if finished:
-            break
+        own = Verdict.NO_MOVE_LEFT if made < moves else recorder.mean_settled
+        verdict = recorder.verdict(own, Verdict.MEAN_NOT_SETTLED)
     learner.refresh()
-    level_rounding(journal.history["log_evidence"], learner.log_evidence)
-    journal.history["products"][-1] = learner.products
-    verdict = journal.verdict
-    if journal.settled and made < moves:
-        verdict = Verdict.NO_MOVE_LEFT
+    level_rounding(recorder.history["log_evidence"], learner.log_evidence)
+    recorder.history["products"][-1] = learner.products
     found = LoopResult(
         learner.precision(alpha),
         learner.means(),
         verdict,
-        {**journal.facts, "min_gain": options.min_gain},
-        journal.history,
+        {**recorder.facts, "min_gain": options.min_gain},
+        recorder.history,
     )
     return Outcome(found, learner.reports(alpha))
 
@@ -120,17 +123,16 @@ class Learner:
     # -- moves ---------------------------------------------------------------------
 
     def sweep(self, moves: int) -> int:
-        """Make up to so many moves, and return how many were worth it."""
+        """Make up to ``moves`` moves; return how many raised the evidence enough."""
         for made in range(moves):
             if not self._move():
                 return made
-            # Rounding accumulates in Σ; a factorisation after d moves costs no more than they.
-            if self._since_refresh > max(50, len(self.active)):
+            if self._since_refresh > max(FEWEST_MOVES, len(self.active)):
                 self.refresh()
         return moves
 
     def _move(self) -> bool:
-        """Make the best move there is; False if none is worth it."""
+        """Make the best move; return False if it does not raise the evidence enough."""
         i, gain = self._best()
         if gain < self.min_gain:
             return False
@@ -138,8 +140,8 @@ class Learner:
         directions = [state.direction(i, alpha) for state in self.states]
         old, (new, gain) = 1 / alpha, self._reconsider(directions, 1 / alpha)
         if gain < 0.5 * self.min_gain:
-            # The running sums promised more than there is. Afresh they are right, and
-            # if they were fresh, what is left is rounding.
+            # The running sums promised a gain that is not there, by rounding: compute them again.
+            # If they were new already, the gain is rounding too.
             return self._since_refresh > 0 and self._repair()
         drifted = old == 0.0 and self._drifted(i, directions)
         for state, direction in zip(self.states, directions, strict=True):
@@ -175,7 +177,7 @@ class Learner:
         s, power = [], []
         for state in self.states:
             xp = backend.namespace(state.sparsity)
-            # Below the floor the running sum holds nothing but rounding.
+            # Below the floor the running sum is only rounding.
             sound = state.sparsity > state.floor
             s.append(xp.where(sound, state.sparsity, xp.ones_like(state.sparsity)))
             squares = xp.sum(backend.abs_squared(state.quality), axis=0)
@@ -183,7 +185,7 @@ class Learner:
         return self.gain.best_addition(s, power)
 
     def _reconsider(self, directions: Sequence[Direction], old: float) -> tuple[float, float]:
-        """Return the best γ of one coordinate and its gain, from numbers of this moment."""
+        """Return the best γ of one coordinate and its gain, from quantities computed now."""
         xp = backend.namespace(self.states[0].sparsity)
         device = backend.device_of(self.states[0].sparsity)
         s = [xp.asarray([d.s], dtype=xp.float64, device=device) for d in directions]
@@ -193,7 +195,7 @@ class Learner:
     # -- accuracy ------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Compute Σ, μ, Q and the evidence anew, and forget the rounding of the moves."""
+        """Compute Σ, μ, Q and the evidence again, which removes the accumulated rounding."""
         alpha = self.active.alphas()
         self.evidences = [state.refresh(alpha) for state in self.states]
         self.log_evidence = math.fsum(self.evidences)
@@ -206,7 +208,7 @@ class Learner:
         return True
 
     def _drifted(self, i: int, directions: Sequence[Direction]) -> bool:
-        """Whether the running S_i of an inactive coordinate is off."""
+        """Whether rounding has made the running sum S_i of an inactive coordinate wrong."""
         return any(
             abs(float(state.sparsity[i]) - direction.s) > DRIFT * direction.s
             for state, direction in zip(self.states, directions, strict=True)
@@ -222,7 +224,7 @@ class Learner:
         return self.model.in_task_order(rows)
 
     def precision(self, like: Array) -> Array:
-        """Return α, (D,): finite where nothing is active too."""
+        """Return α, (D,); finite for inactive coordinates too."""
         return self._everywhere(self.active.alphas(), self._ceiling(), like)
 
     def reports(self, like: Array) -> list[Report]:

@@ -1,8 +1,8 @@
-"""The record of an evidence that is added up: it never falls, but it is rounded."""
+"""The history of an evidence that is a running sum: it never falls, except by rounding."""
 
 from __future__ import annotations
 
-# What rounding makes of a log evidence, relative to it.
+# Relative size of the rounding error of a log evidence.
 ROUNDING = 1e-9
 
 

@@ -1,4 +1,4 @@
-"""What the sequential method keeps of a family of tasks, and how one move changes it.
+"""The quantities of the sequential method for one family of tasks, and how one move changes them.
 
 With the prior variances γ_j = 1/α_j of an active set S, all else being zero, the data have
 covariance C = I/β + Σ_{j∈S} γ_j φ_j φ_jᴴ. The evidence as a function of one γ_j depends on
@@ -30,13 +30,17 @@ from cofem.operators import Dense
 from cofem.rivals.active_set import ActiveSet
 from cofem.rivals.inverse_updates import add_rank_one, write_border
 
+# s_j is S_j less the share of the other columns. Below this share of S_j it is rounding.
+FLOOR = 1e-10
+# Coordinates for which there is room at first; it doubles when it is full.
+FIRST_SIZE = 64
 # Rows of a block when unit vectors or all active columns go through the operator.
 BLOCK = 16
 
 
 @dataclass(frozen=True)
 class Direction:
-    """What a move of one coordinate i needs to know of a family.
+    """What is needed to change coordinate i in one family.
 
     Attributes
     ----------
@@ -69,7 +73,7 @@ class FamilyState:
     like : array
         With the library and device of z, complex if z is.
     active : ActiveSet
-        Shared by all families; who moves it also tells every family.
+        Shared by all families; whoever changes it must also update every family.
     """
 
     def __init__(self, family: Family, like: Array, active: ActiveSet) -> None:
@@ -84,9 +88,9 @@ class FamilyState:
         self.norms = self._column_norms()
         self.sparsity = self.beta * self.norms  # S_j, (D,)
         self.quality = self.beta * self.correlation  # Q_j, (L, D)
-        self.floor = 1e-10 * self.sparsity
-        self._covariance, self._gram = self._square(64), self._square(64)
-        self.mean = self._rows(64)
+        self.floor = FLOOR * self.sparsity
+        self._covariance, self._gram = (self._zeros((FIRST_SIZE, FIRST_SIZE)) for _ in range(2))
+        self.mean = self._zeros((self.tasks, FIRST_SIZE))
 
     # -- what the choice of a move looks at --------------------------------------
 
@@ -130,7 +134,7 @@ class FamilyState:
     def _of_inactive(self, i: int) -> Direction:
         xp, d = backend.namespace(self.home), len(self.active)
         if isinstance(self.operator, Dense):
-            # A column is at hand, and so are the active ones: one product is enough.
+            # Φ is stored, so its columns are known: one product is enough.
             matrix, dtype = self.operator.to_dense(self.home), self.home.dtype
             column = xp.astype(matrix[:, i], dtype)
             others = xp.astype(self.active.take(matrix, axis=1), dtype, copy=False)
@@ -144,7 +148,7 @@ class FamilyState:
             coupling = self.beta * (self.covariance @ gram)
             if d:
                 response = response - self.beta * self._gram_product(self.active.put(coupling))
-        # φ_iᴴ C⁻¹ y = β(φ_iᴴy − φ_iᴴΦ_S μ), of this moment and not of the running sums.
+        # φ_iᴴ C⁻¹ y = β(φ_iᴴy − φ_iᴴΦ_S μ), computed now, not from the running sums.
         explained = xp.sum(self.means * backend.conj(gram), axis=-1)
         q = self.beta * (self.correlation[:, i] - explained)
         norm = xp.astype(self.norms[i : i + 1], self.home.dtype)
@@ -152,7 +156,7 @@ class FamilyState:
         return Direction(response, s, q, coupling, xp.concat([gram, norm]))
 
     def apply(self, i: int, direction: Direction, old: float, new: float) -> None:
-        """Change γ_i from ``old`` to ``new``; the active set still is the one before."""
+        """Change γ_i from ``old`` to ``new``; called before the active set changes."""
         s, q = direction.s, direction.q / (1 + old * direction.s)  # q is now Q_i
         factor = (new - old) * (1 + old * s) / (1 + new * s)  # κ
         self.sparsity = self.sparsity - factor * backend.abs_squared(direction.response)
@@ -219,7 +223,7 @@ class FamilyState:
         self.quality = self.beta * self._adjoint(residual)
         diagonal = backend.real(xp.linalg.diagonal(root))
         log_det = -2 * _total(xp.log(diagonal)) - _total(xp.log(alpha))
-        # β‖y‖² − (βΦᴴy)ᴴμ would lose what is left when the noise is small.
+        # β‖y‖² − (βΦᴴy)ᴴμ would lose all digits by cancellation when the noise is small.
         quadratic = self.beta * _total(backend.abs_squared(residual))
         quadratic += _total(alpha * backend.abs_squared(self.means))
         return self._log_evidence(log_det, quadratic)
@@ -280,18 +284,12 @@ class FamilyState:
         xp = backend.namespace(self.home)
         return xp.zeros(shape, dtype=self.home.dtype, device=backend.device_of(self.home))
 
-    def _square(self, size: int) -> Array:
-        return self._zeros((size, size))
-
-    def _rows(self, size: int) -> Array:
-        return self._zeros((self.tasks, size))
-
     def _grow(self) -> None:
         d = len(self.active)
         for name in ("_covariance", "_gram"):
             old = getattr(self, name)
-            setattr(self, name, xpx.at(self._square(2 * d))[:d, :d].set(old))
-        self.mean = xpx.at(self._rows(2 * d))[:, :d].set(self.mean)
+            setattr(self, name, xpx.at(self._zeros((2 * d, 2 * d)))[:d, :d].set(old))
+        self.mean = xpx.at(self._zeros((self.tasks, 2 * d)))[:, :d].set(self.mean)
 
 
 def _total(x: Array) -> float:

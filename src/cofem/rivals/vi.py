@@ -4,15 +4,16 @@ Duan, Yang, Fang & Li (2017). The misfit is bounded from above at any point w by
 
     ‖y − Φz‖² ≤ g(z, w) = ‖y − Φw‖² + 2 Re (z − w)ᴴ∇ + λ‖z − w‖²,   ∇ = Φᴴ(Φw − y),
 
-if λ ≥ ‖Φ‖². With g in its place the posterior factorises: a_j = βλ + α_j is its precision and
+if λ ≥ ‖Φ‖². With g in place of the misfit the posterior
+factorises: a_j = βλ + α_j is its precision and
 μ_j = β(λ w_j − ∇_j)/a_j its mean, and what it integrates to is a lower bound of the
 evidence (real; complex without the halves):
 
     F(w, α) = N/2 log(β/2π) − β/2 g(μ, w) − ½ Σ α_j|μ_j|² + ½ Σ log(α_j / a_j).
 
 EM climbs it: μ for given (w, α), then w ← μ and α_j ← 1/(|μ_j|² + 1/a_j). A step costs two
-products. The variances 1/a_j know nothing of the directions that Φ does not see:
-they are far too small where N < D, and α settles too early.
+products. The variances 1/a_j do not depend on which directions Φ maps to zero: for N < D they are
+far too small, and α converges too early.
 """
 
 from __future__ import annotations
@@ -22,14 +23,18 @@ from dataclasses import dataclass
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.loop import Callback, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Moments, Report
+from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import VI
 from cofem.model.suitability import refuse_unfit
 from cofem.operators.norms import norm_squared
-from cofem.rivals.history import Journal
+
+# A λ that was seen to be too small is set to this many times the least that would have been enough.
+LARGER = 1.01
 
 
 def run(
@@ -63,25 +68,18 @@ def run(
     )
     relaxed = RelaxedPosterior(task, like, steepest)
     relaxed.products = 2 * options.power_steps
-    journal = Journal(max_iter, tol, callback)
+    recorder = Recorder(max_iter, tol, callback)
     point = relaxed.origin()
     while True:
         step = relaxed.at(point, alpha)
-        finished = journal.note(
-            [step.mean], alpha, products=relaxed.products, log_evidence=step.bound
-        )
-        if finished:
+        recorder.add([step.mean], alpha, products=relaxed.products, log_evidence=step.bound)
+        verdict = recorder.verdict(recorder.mean_settled, Verdict.MEAN_NOT_SETTLED)
+        if verdict is not None:
             break
         rows = step.mean[None, :]
         alpha = update_precision(model, [Moments(rows, step.variance, sparse_mean=rows)])
         point = relaxed.move_to(step.mean, point)
-    found = LoopResult(
-        alpha,
-        [step.mean],
-        journal.verdict,
-        journal.facts,
-        journal.history,
-    )
+    found = LoopResult(alpha, [step.mean], verdict, recorder.facts, recorder.history)
     unknown = backend.namespace(alpha).full_like(step.variance, math.nan)
     return Outcome(found, [Report(step.variance, unknown, step.bound, math.nan)])
 
@@ -137,14 +135,14 @@ class RelaxedPosterior:
         return self._point(w, xp.zeros_like(y))
 
     def move_to(self, w: Array, old: Point) -> Point:
-        """Return the bound's new point; the bound rises if λ holds along the way there."""
+        """Return the next point w; the bound F rises if λ is large enough on the way to it."""
         image = self.task.operator.forward(w)
         self.products += 1
         way = _squared(w - old.w)
-        # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration comes from
-        # below; a step that violates it, which is rare, shows a better λ.
+        # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration approaches ‖Φ‖² from
+        # below, so λ can be too small. This is rare; the step that shows it also shows a better λ.
         if way > 0 and _squared(image - old.image) > self.steepest * way:
-            self.steepest = 1.01 * _squared(image - old.image) / way
+            self.steepest = LARGER * _squared(image - old.image) / way
         return self._point(w, image)
 
     def at(self, point: Point, alpha: Array) -> Step:

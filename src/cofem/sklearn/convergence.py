@@ -1,4 +1,4 @@
-"""The warning of a fit that has not settled."""
+"""The warning of a fit that did not converge."""
 
 from __future__ import annotations
 

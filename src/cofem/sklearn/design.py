@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from cofem import backend
 from cofem.operators import Dense, LinearOperator, as_operator
 from cofem.operators.norms import estimate_column_norms_squared
 
@@ -22,8 +23,9 @@ from cofem.operators.norms import estimate_column_norms_squared
 SMALL, ENTRIES = 1024, 1 << 24
 # Less than this share of y outside the range of Φ is rounding.
 EXACT = 1e-12
-# Rows multiplied at a time where a product is written out.
-BLOCK = 64
+# A column or an output that is so many roundings of its mean or less, once centred, was constant;
+# of an operator, whose products round too, this share of its mean.
+ROUNDINGS, CONSTANT = 10, 1e-13
 
 
 @dataclass(frozen=True)
@@ -37,9 +39,9 @@ class Design:
     y : array (L, n)
         Weighted, centred outputs of unit power.
     samples : float
-        How many independent samples there are: Σw, less one for the intercept.
+        The number of independent samples: Σw, minus one for the intercept.
     outside : array (L,)
-        The power of y that no row here holds any more: its part outside the range of Φ.
+        The power of the part of y outside the range of Φ, which these rows no longer hold.
     rotated : bool
         Whether the rows are singular directions.
     center : array (D,)
@@ -146,8 +148,8 @@ def standardise(X: Any, Y: np.ndarray, weights: np.ndarray, fit_intercept: bool)
     root = np.sqrt(weights)
     y_center = Y.astype(np.float64) @ weights / total if fit_intercept else np.zeros(len(Y))
     y = (Y - y_center[:, None]) * root
-    # What is left of a constant by rounding is not a signal.
-    rounding = 10 * np.finfo(Y.dtype).eps * np.abs(y_center) * np.sqrt(total)
+    # Rounding errors of a constant are not a signal.
+    rounding = ROUNDINGS * np.finfo(Y.dtype).eps * np.abs(y_center) * np.sqrt(total)
     size = np.linalg.norm(y, axis=1)
     size = np.where(size > rounding, size, 0.0)
     samples = total - fit_intercept
@@ -178,13 +180,13 @@ def _dense(
     mean = np.einsum("n,nd->d", weights, X, dtype=np.float64) / total
     center = mean if fit_intercept else np.zeros(X.shape[1])
     matrix = X - center.astype(X.dtype)
-    if fit_intercept:  # the mean as X's type can hold it, and then the rest of it
+    if fit_intercept:  # first the mean rounded to the type of X, then the remainder
         rest = np.einsum("n,nd->d", weights, matrix, dtype=np.float64) / total
         matrix -= rest.astype(X.dtype)
         center = center.astype(X.dtype) + rest
     matrix *= np.sqrt(weights)[:, None].astype(X.dtype)
     norms = np.sqrt(np.einsum("nd,nd->d", matrix, matrix, dtype=np.float64))
-    inverse_scale = _inverse(norms, 10 * eps * np.abs(center) * np.sqrt(total))
+    inverse_scale = _inverse(norms, ROUNDINGS * eps * np.abs(center) * np.sqrt(total))
     matrix *= inverse_scale.astype(X.dtype)
     return Dense(matrix, name="X"), center, inverse_scale
 
@@ -202,8 +204,8 @@ def _implicit(
         inverse_scale = _inverse(norms, np.sqrt(100 * np.finfo(np.float64).eps * raw))
     else:
         centred = Standardised(op, root, center, np.ones(columns))
-        norms = np.sqrt(estimate_column_norms_squared(centred, np.empty(0)))
-        inverse_scale = _inverse(norms, 1e-13 * np.abs(center) * np.sqrt(total))
+        norms = np.sqrt(backend.to_numpy(estimate_column_norms_squared(centred, np.empty(0))))
+        inverse_scale = _inverse(norms, CONSTANT * np.abs(center) * np.sqrt(total))
     unit = np.where(inverse_scale > 0, 1.0, 0.0)
     return Standardised(op, root, center, inverse_scale, unit), center, inverse_scale
 
@@ -214,43 +216,11 @@ def _inverse(norms: np.ndarray, rounding: np.ndarray) -> np.ndarray:
     return np.asarray(np.divide(1.0, norms, out=np.zeros_like(norms), where=varies))
 
 
-def rotate(design: Design) -> Design | None:
-    """Rotate the rows to their singular directions; None where that is too large.
-
-    Directions beyond the rank are dropped: what y has there goes to ``outside``.
-    """
-    n, d = design.operator.shape
-    if min(n, d) > SMALL or min(n, d) * d > ENTRIES:
-        return None
-    y = design.y.astype(np.float64)
-    if n > d:
-        rows, y, outside = _square(design.operator, y)
-    else:
-        rows, outside = _rows(design.operator), np.zeros(len(y))
-    left, sizes, right = scipy.linalg.svd(rows, full_matrices=False)
-    # What a Gram matrix was squared for is known to half the digits only.
-    eps = 1e-8 if n > d and not isinstance(design.operator, Dense) else 1e-14
-    kept = int(np.sum(sizes > eps * max(n, d) ** 0.5 * sizes[0])) if sizes[0] > 0 else 0
-    right, turned = right[:kept], y @ left[:, :kept]
-    # A singular vector has two signs; one of them is chosen, whatever the rows were.
-    largest = np.argmax(np.abs(right), axis=1)
-    signs = np.sign(right[np.arange(kept), largest])
-    outside = outside + np.clip(np.sum(y**2, axis=1) - np.sum(turned**2, axis=1), 0.0, None)
-    phi = (signs * sizes[:kept])[:, None] * right
-    # A feature that does not vary stays a column of zeros: rounding has no unit of its own.
-    phi[:, design.inverse_scale == 0] = 0.0
-    if kept == 0:  # no feature varies; an operator has at least one row
-        phi, turned = np.zeros((1, d)), np.zeros((len(y), 1))
-    else:
-        turned = turned * signs
-    return replace(design, operator=Dense(phi), y=turned, outside=outside, rotated=True)
-
-
 def with_all_samples(design: Design) -> Design:
-    """Return the problem with one row for every sample: the search for the noise counts them.
+    """Return the problem with one row for every sample: learning the noise counts the rows.
 
-    A rotated design gets back what it dropped, as rows without features that share the
-    power outside; any other is brought to a mean weight of one. Samples that only repeat
+    To a rotated design, rows without features are added, which share the power outside the range;
+    any other design is scaled to a mean weight of one. Samples that only repeat
     others exactly, as weights do, say nothing about the noise and are not counted.
     """
     n, d = design.operator.shape
@@ -266,32 +236,3 @@ def with_all_samples(design: Design) -> Design:
         return design
     factor = float(np.sqrt(n / design.samples))
     return replace(design, operator=factor * design.operator, y=factor * design.y)
-
-
-def _square(op: LinearOperator, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return a D×D matrix with the Gram matrix of Φ, y beside it, and ‖y‖² outside."""
-    d = op.shape[1]
-    if isinstance(op, Dense):
-        both = np.concatenate([op.matrix, y.T], axis=1, dtype=np.float64)
-        triangle = scipy.linalg.qr(both, mode="r", overwrite_a=True, check_finite=False)[0]
-        return triangle[:d, :d], triangle[:d, d:].T, np.sum(triangle[d:, d:] ** 2, axis=0)
-    gram = np.concatenate([
-        op.gram(np.eye(min(BLOCK, d - first), d, first)) for first in range(0, d, BLOCK)
-    ])
-    values, vectors = scipy.linalg.eigh((gram + gram.T) / 2)
-    sizes = np.sqrt(np.clip(values, 0.0, None))
-    known = sizes > 1e-8 * np.sqrt(d) * sizes[-1]
-    inverse = np.divide(1.0, sizes, out=np.zeros_like(sizes), where=known)
-    turned = (op.adjoint(y) @ vectors) * inverse
-    outside = np.sum(y**2, axis=1) - np.sum(turned**2, axis=1)
-    return sizes[:, None] * vectors.T, turned, np.clip(outside, 0.0, None)
-
-
-def _rows(op: LinearOperator) -> np.ndarray:
-    """Write the operator out, a few rows at a time."""
-    if isinstance(op, Dense):
-        return np.asarray(op.matrix, dtype=np.float64)
-    n = op.shape[0]
-    return np.concatenate([
-        op.adjoint(np.eye(min(BLOCK, n - first), n, first)) for first in range(0, n, BLOCK)
-    ])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem import fitting
+from cofem import backend, fitting
 from cofem.model.model import Task
 from cofem.result.posterior import Posterior
 from cofem.sklearn.design import ENTRIES, EXACT, Design, with_all_samples
@@ -16,8 +16,13 @@ from cofem.sklearn.design import ENTRIES, EXACT, Design, with_all_samples
 # With more than twice as many samples as directions the noise has an unbiased estimate,
 # and EM's fixed point for it is well posed.
 TALL = 2.0
-# Refits until the noise precision settles to 1 %, and the cleanest data believed: 100 dB.
-REFITS, SETTLED, CLEANEST = 10, 0.01, 1e10
+# The noise precision is fitted again until it changes by less than this (its own uncertainty is
+# √(2/N), more than 1 % for up to 20,000 samples), and at most so many times.
+REFITS, SETTLED = 10, 0.01
+# The largest signal to noise that is believed, 100 dB: beyond it residuals are rounding.
+CLEANEST = 1e10
+# Avoids a division by zero.
+TINY = 1e-300
 
 
 def fitted(design: Design, known: np.ndarray | None, **options: Any) -> Posterior:
@@ -59,7 +64,7 @@ def _at(design: Design, beta: np.ndarray | None, options: dict[str, Any]) -> Pos
 
 def _of_least_squares(design: Design) -> np.ndarray:
     """Return β from what least squares leaves: unbiased, whatever the weights are."""
-    beta = (design.samples - design.rank) / np.maximum(design.outside, 1e-300)
+    beta = (design.samples - design.rank) / np.maximum(design.outside, TINY)
     return np.asarray(np.minimum(beta, _cleanest(design)))
 
 
@@ -69,7 +74,7 @@ def _fixed_point(design: Design, options: dict[str, Any]) -> Posterior:
     post = _at(design, beta, options)
     for _ in range(REFITS):
         residual = np.sum((design.y - design.operator.forward(post.mean)) ** 2, axis=1)
-        left = np.maximum(residual + design.outside, 1e-300)
+        left = np.maximum(residual + design.outside, TINY)
         new = np.minimum((design.samples - np.sum(freedom(post), axis=1)) / left, most)
         if np.max(np.abs(np.log(new / beta))) < SETTLED:
             break
@@ -84,7 +89,8 @@ def _cleanest(design: Design) -> np.ndarray:
 
 def freedom(post: Posterior) -> np.ndarray:
     """Return 1 − α_j Σ_jj for every output, (L, D)."""
-    return np.asarray(np.clip(1 - post.precision * post.gaussian_variance, 0.0, 1.0))
+    shares = backend.to_numpy(post.precision * post.gaussian_variance)
+    return np.asarray(np.clip(1 - shares, 0.0, 1.0))
 
 
 def without_samples(design: Design, post: Posterior) -> Posterior:

@@ -1,4 +1,4 @@
-"""What comes in besides ordinary arrays: operators, weights, and a known noise."""
+"""Checks of arguments other than ordinary arrays: operators, weights and a known noise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, validate_data
 
 from cofem.operators import LinearOperator, as_operator, check_adjoint
 
@@ -47,8 +47,24 @@ def refuse_text(values: Any, name: str) -> None:
         raise TypeError(f"{name} must hold numbers, got an array of type {array.dtype}")
 
 
+def checked_data(model: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    """Return X and y for a regressor, which learns the number and the names of its features."""
+    if is_operator(X):
+        X, y = checked_operator(X, y)
+        model.n_features_in_ = X.shape[1]
+        model.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        return X, y
+    refuse_text(X, "X")
+    refuse_text(y, "y")
+    X, y = validate_data(
+        model, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
+        multi_output=True, y_numeric=True, ensure_min_samples=2,
+    )  # fmt: skip
+    return X, y.astype(X.dtype, copy=False)
+
+
 def checked_operator(X: Any, y: Any) -> tuple[LinearOperator, np.ndarray]:
-    """Return X as an operator that is real and has its adjoint, and y to go with it."""
+    """Return X as a real operator whose adjoint is tested, and y as an array that fits it."""
     op = as_operator(X, "X")
     if op.is_complex:
         raise ValueError("X: complex operators are not for this estimator; use cofem.fit")

@@ -78,7 +78,7 @@ def _one_output(post: Posterior, output: int) -> Posterior:
 
 def _factor(design: Design, post: Posterior, output: int) -> tuple[np.ndarray, bool]:
     """Return F with Σ = FᵀF, and True; or with Σ = α⁻¹ − FᵀF, and False."""
-    phi, alpha = np.asarray(design.operator.to_dense()), post.precision
+    phi, alpha = backend.to_numpy(design.operator.to_dense()), backend.to_numpy(post.precision)
     beta = float(post.noise_precision[output])
     if phi.shape[1] <= SMALL:
         return backend.inverse_cholesky(beta * phi.T @ phi + np.diag(alpha)), True
@@ -110,3 +110,26 @@ def evidence_elsewhere(design: Design, post: Posterior) -> float:
     dropped = design.samples - design.operator.shape[0]
     noise = dropped * np.log(2 * math.pi / beta) + beta * design.outside
     return float(np.sum(-0.5 * noise - design.samples * np.log(design.y_scale)))
+
+
+def observed_variance(model: Any, X: Any, output: int, noise: bool = True) -> np.ndarray:
+    """Return the variance of new observations of one output of a fitted regressor."""
+    design, beta = model._design, model._beta[output]
+    if not np.isfinite(beta):  # it never varied
+        return np.zeros(X.shape[0])
+    variance = variance_of_rows(X, design, model._post, output) * design.y_scale[output] ** 2
+    return np.asarray(variance + (noise + _share(model)) / beta)
+
+
+def observed_covariance(model: Any, X: Any, output: int) -> np.ndarray:
+    """Return the covariance of new observations of one output of a fitted regressor."""
+    design, beta, n = model._design, model._beta[output], X.shape[0]
+    if not np.isfinite(beta):
+        return np.zeros((n, n))
+    found = covariance_of_rows(X, design, model._post, output) * design.y_scale[output] ** 2
+    return np.asarray(found + (np.eye(n) + _share(model)) / beta)
+
+
+def _share(model: Any) -> float:
+    """Return the intercept's own part of the noise variance."""
+    return bool(model.fit_intercept) / float(model._design.total_weight)

@@ -1,4 +1,4 @@
-"""The estimator: data in scikit-learn's manner in, attributes with trailing underscores out."""
+"""The estimator, with scikit-learn's conventions: attributes of the fit end with an underscore."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from cofem.model.validation import flag
 from cofem.operators import as_operator
 from cofem.result.posterior import Posterior
+from cofem.sklearn import coefficients
 from cofem.sklearn.convergence import ConvergenceWarning
-from cofem.sklearn.design import Design, rotate, standardise
+from cofem.sklearn.design import Design, standardise
 from cofem.sklearn.fits import fitted, freedom, without_samples
-from cofem.sklearn.inputs import checked_operator, is_operator, known_noise, refuse_text, weighted
-from cofem.sklearn.predictive import covariance_of_rows, evidence_elsewhere, variance_of_rows
+from cofem.sklearn.inputs import checked_data, is_operator, known_noise, weighted
+from cofem.sklearn.predictive import evidence_elsewhere, observed_covariance, observed_variance
+from cofem.sklearn.rotation import rotate
+from cofem.sklearn.units import in_data_units
 
 
 @final
@@ -135,7 +138,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
             How often every sample counts.
         """
         flag("fit_intercept", self.fit_intercept)
-        X, y = self._checked_data(X, y)
+        X, y = checked_data(self, X, y)
         X, y, weights = weighted(X, y, sample_weight, 1 + bool(self.fit_intercept))
         self._one_output = y.ndim == 1
         Y = np.atleast_2d(y.T)
@@ -151,7 +154,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         return self
 
     def predict(self, X: Any, return_std: bool = False, return_cov: bool = False) -> Any:
-        """Predict, and say how surely.
+        """Predict, with error bars on request.
 
         Parameters
         ----------
@@ -186,9 +189,9 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
             return mean
         outputs = range(len(self._beta))
         if return_std:
-            spread = np.stack([np.sqrt(self._variance(X, i)) for i in outputs], axis=-1)
+            spread = np.stack([np.sqrt(observed_variance(self, X, i)) for i in outputs], axis=-1)
         else:
-            spread = np.stack([self._covariance(X, i) for i in outputs], axis=-1)
+            spread = np.stack([observed_covariance(self, X, i) for i in outputs], axis=-1)
         return mean, spread[..., 0] if self._one_output else spread
 
     def sample_coef(
@@ -217,49 +220,45 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         (array([1., 0., 0.]), 1.0)
         """
         check_is_fitted(self)
-        design, random = self._design, check_random_state(random_state)
-        draws = self._post.sample(n_samples, seed=int(random.randint(2**31 - 1)))
-        scale = np.where(np.isfinite(self._beta), design.y_scale, 0.0)
-        coef = draws * design.inverse_scale * scale[:, None]
-        own = random.standard_normal((n_samples, len(scale))) / np.sqrt(
-            self._beta * design.total_weight
-        )
-        intercept = design.y_center - coef @ design.center + bool(self.fit_intercept) * own
-        return (coef[:, 0], intercept[:, 0]) if self._one_output else (coef, intercept)
+        return coefficients.drawn(self, n_samples, random_state)
 
-    # -- the door --------------------------------------------------------------
+    def coef_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Return (low, high), each like ``coef_``: a weight lies between with that probability.
 
-    def _checked_data(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        if is_operator(X):
-            X, y = checked_operator(X, y)
-            self.n_features_in_ = X.shape[1]
-            self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            return X, y
-        refuse_text(X, "X")
-        refuse_text(y, "y")
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32],
-            multi_output=True, y_numeric=True, ensure_min_samples=2,
-        )  # fmt: skip
-        return X, y.astype(X.dtype, copy=False)
+        The whole line for a feature that does not vary.
+        """
+        check_is_fitted(self)
+        return coefficients.interval(self, level)
+
+    def coef_support(self, level: float = 0.95) -> np.ndarray:
+        """Return the mask, like ``coef_``, of weights that are not zero.
+
+        As :meth:`cofem.Posterior.support`: under the learned prior the expected share of false
+        ones is at most 1 − ``level``; under "ard" the interval excludes zero.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(50, 3))
+        >>> model = SparseBayesRegressor().fit(X, 1 + X[:, 0] + 0.1 * rng.normal(size=50))
+        >>> model.coef_support()
+        array([ True, False, False])
+        >>> low, high = model.coef_interval(0.95)
+        >>> bool(low[0] < 1 < high[0])
+        True
+        """
+        check_is_fitted(self)
+        return coefficients.support(self, level)
 
     # -- results ---------------------------------------------------------------
 
     def _keep(self, design: Design, post: Posterior) -> None:
         """Set the attributes, in the units of the data."""
-        silent = design.power == 0  # this output does not vary: nothing is to be learned
-        scale = np.where(silent, 0.0, design.y_scale)[:, None]
-        varies = design.inverse_scale > 0
-        coef = post.mean * design.inverse_scale * scale
-        spread = np.where(varies, post.std * design.inverse_scale * scale, np.inf)
-        per_unit = design.inverse_scale * design.y_scale[:, None]
-        alpha = np.divide(post.precision, per_unit**2, out=np.zeros_like(per_unit), where=varies)
-        beta = np.asarray(post.noise_precision) / design.y_scale**2
-        beta = np.where(silent, np.inf, beta)
-        intercept = design.y_center - coef @ design.center
-        dtype = design.y.dtype
-        self.coef_, self.coef_std_ = coef.astype(dtype), spread.astype(dtype)
-        self.precision_ = alpha.astype(dtype)
+        found, dtype = in_data_units(design, post), design.y.dtype
+        intercept, beta, varies = found.intercept, found.noise_precision, design.inverse_scale > 0
+        self.coef_, self.coef_std_ = found.coef.astype(dtype), found.coef_std.astype(dtype)
+        self.precision_ = found.precision.astype(dtype)
         self.intercept_: Any = intercept
         self.noise_precision_: Any = beta
         self.relevance_ = np.where(varies, np.clip(np.mean(freedom(post), axis=0), 0, 1), 0.0)
@@ -270,7 +269,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
         self.coef_probability_: Any = post.probability
         origin = np.zeros((1, len(varies)))
         deviation = [
-            np.sqrt(self._variance(origin, i, noise=False))[0] for i in range(len(beta))
+            np.sqrt(observed_variance(self, origin, i, noise=False))[0] for i in range(len(beta))
         ]
         self.intercept_std_: Any = np.asarray(deviation) * bool(self.fit_intercept)
         if self._one_output:
@@ -280,24 +279,3 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
             self.intercept_std_ = float(self.intercept_std_[0])
             if self.coef_probability_ is not None:
                 self.coef_probability_ = self.coef_probability_[0]
-
-    def _variance(self, X: Any, output: int, noise: bool = True) -> np.ndarray:
-        """Return the variance of new observations of one output."""
-        design = self._design
-        if not np.isfinite(self._beta[output]):  # it never varied
-            return np.zeros(X.shape[0])
-        variance = variance_of_rows(X, design, self._post, output) * design.y_scale[output] ** 2
-        return np.asarray(variance + (noise + self._share) / self._beta[output])
-
-    def _covariance(self, X: Any, output: int) -> np.ndarray:
-        """Return the covariance of new observations of one output."""
-        design, n = self._design, X.shape[0]
-        if not np.isfinite(self._beta[output]):
-            return np.zeros((n, n))
-        found = covariance_of_rows(X, design, self._post, output) * design.y_scale[output] ** 2
-        return np.asarray(found + (np.eye(n) + self._share) / self._beta[output])
-
-    @property
-    def _share(self) -> float:
-        """The intercept's own part of the noise variance."""
-        return bool(self.fit_intercept) / self._design.total_weight

@@ -114,7 +114,7 @@ def solve(
         with steps_for(matrix, rhs, inverse, start, joint, kept) as steps:
             return Controller(steps, tolerance, balances, **rules).run()
     systems = rhs if isinstance(rhs, ProbeRows) else GivenRows(rhs)
-    whole = _Part(slice(0, n_rows), matrix, inverse, systems.dtype)
+    whole = _Part(slice(0, n_rows), matrix, backend.to_numpy(inverse), systems.dtype)
     parts = [whole]
     if whole.nbytes > BLOCK:
         keep_freed_memory()
@@ -128,11 +128,11 @@ def solve(
             rows,
             part.inverse,
             factor=1 / scale,
-            start=None if start is None else start[part.rows],
+            start=None if start is None else backend.to_numpy(start)[part.rows],
             dtype=part.dtype,
         )
         found = Controller(steps, tolerance[part.rows], balances[part.rows], **rules).run()
-        systems.take(part.rows, rows, found.x)
+        systems.take(part.rows, rows, backend.to_numpy(found.x))
         return found
 
     def solved(part: _Part) -> CGResult:

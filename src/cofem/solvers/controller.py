@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cofem.backend import Array
-from cofem.solvers.steps.protocol import Steps
+from cofem.solvers.steps.protocol import Array, Steps
 from cofem.solvers.verdicts import CGResult, Coefficients, Status, relative
 
 # The recursion's residual may part from the true one by this share of the tolerance; beyond

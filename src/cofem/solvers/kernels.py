@@ -5,7 +5,7 @@ arrays. The search direction is kept divided by the size of its residual,
 P̃ = P ρ₀/ρ, so that its update is a plain "a x plus y" as well. For NumPy arrays the
 rest is three compiled loops, each one pass, in place and without Python's lock, so
 that threads do not wait for each other: measured against the same updates by NumPy
-or BLAS calls on tiles they take a third of the time (``docs/speed.md``).
+or BLAS calls on tiles they take a third of the time (``docs/notes/speed.md``).
 """
 
 from __future__ import annotations

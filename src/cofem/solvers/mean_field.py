@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
 from cofem.solvers.compiled import REORDERED, compiled
 
 # The first steps are made with every so many coordinates, where there are enough of them.
@@ -21,7 +20,7 @@ SETTLED = 1e-3
 MOST_STEPS = 60
 
 
-def field_factor(alpha: Array, theta: Array, top: float, trace: Any) -> Any:
+def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
     """Return c in [0, top] with Σ α/(α + cθ) = trace, as near as those limits allow.
 
     A number, or a scalar array that stays on its device; ``trace`` may be one too.
@@ -64,7 +63,7 @@ def field_factor(alpha: Array, theta: Array, top: float, trace: Any) -> Any:
     return top * math.exp(t)
 
 
-def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
+def field_sums(alpha: Any, theta: Any, c: float) -> tuple[float, float]:
     """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): what a trace and its slope need.
 
     In double precision, and with one transfer from a device.

@@ -26,14 +26,14 @@ class ProbeSums:
 
     def __init__(self, modulus_one: bool) -> None:
         self._modulus_one = modulus_one
-        self._sums: list[Array] = []
+        self._sums: list[Any] = []
 
-    def add(self, p: Array, x: Array, scaling: Array) -> None:
+    def add(self, p: Any, x: Any, scaling: Any) -> None:
         """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
         make = probe_sums if self._modulus_one else _weighted
         self.add_sums([*make(p, x, scaling)])
 
-    def add_sums(self, new: list[Array]) -> None:
+    def add_sums(self, new: list[Any]) -> None:
         """Add what was summed elsewhere: of the estimates, and of their squares."""
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
@@ -73,7 +73,7 @@ class ProbeSums:
         return diagonal, spread * (n_probes / max(n_probes - 1, 1))
 
 
-def probe_sums(p: Array, x: Array, scaling: Array) -> tuple[Array, Array]:
+def probe_sums(p: Any, x: Any, scaling: Any) -> tuple[Array, Array]:
     """Return Σ e and Σ e² over the rows of e = Re(p̄∘x)∘scaling.
 
     Examples

@@ -232,7 +232,8 @@ def _batch(
     """Put the extra systems first: they are the longest, so a thread begins with them."""
     rhs: Array | ProbeRows
     if in_threads:
-        rhs = ProbeRows(p, scaling, None if extra is None else extra.rhs)
+        given = None if extra is None else backend.to_numpy(extra.rhs)
+        rhs = ProbeRows(backend.to_numpy(p), backend.to_numpy(scaling), given)
     else:
         rhs = p * scaling if image is None else image.adjoint(p * scaling)
     if extra is None:

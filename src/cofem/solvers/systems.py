@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, SameArray
 from cofem.operators import LinearOperator
 
 
@@ -29,7 +30,7 @@ class Bulk:
 
     owners: tuple[object, ...]
     inputs: tuple[Array, ...]
-    apply: Callable[..., Array]
+    apply: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,14 @@ class ShiftedGram:
 
     operator: LinearOperator
     scale: float
-    diagonal: Array
+    diagonal: Any  # an array
 
     @property
     def splits_rows(self) -> bool:
         """Whether rows may be handed to several threads at no loss."""
         return self.operator.splits_rows
 
-    def bulk(self, x: Array) -> Array:
+    def bulk(self, x: SameArray) -> SameArray:
         """ΦᴴΦx: the part that ``scale`` multiplies, without the diagonal."""
         return self.operator.gram(x)
 
@@ -74,7 +75,7 @@ class ShiftedGram:
         """Return the same matrix for NumPy rows of single precision."""
         return ShiftedGram(self.operator, self.scale, self.diagonal.astype(np.float32))
 
-    def product(self, x: Array) -> Array:
+    def product(self, x: Array) -> Any:
         """Return A x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x) + self.diagonal * x
 
@@ -99,7 +100,7 @@ class SparsifiedGram:
     operator: LinearOperator | None
     scale: float
     sparsifier: LinearOperator
-    weights: Array
+    weights: Any  # an array
 
     @property
     def splits_rows(self) -> bool:
@@ -108,22 +109,23 @@ class SparsifiedGram:
         return all(part.splits_rows for part in parts if part is not None)
 
     @cached_property
-    def diagonal(self) -> Array:
+    def diagonal(self) -> Any:
         """Zeros: all of Q is in its bulk."""
         xp = backend.namespace(self.weights)
         device = backend.device_of(self.weights)
         return xp.zeros(self.sparsifier.shape[1], dtype=self.weights.dtype, device=device)
 
-    def bulk(self, x: Array) -> Array:
+    def bulk(self, x: SameArray) -> SameArray:
         """Qx / scale."""
-        return self._multiplied(x, self.weights / self.scale)
+        found: SameArray = self._multiplied(x, self.weights / self.scale)
+        return found
 
     def bulk_parts(self) -> Bulk:
         """Return what :meth:`bulk` is made of."""
         owners = (self.operator, self.sparsifier)
         return Bulk(owners, (self.weights / self.scale,), self._multiplied)
 
-    def _multiplied(self, x: Array, weights: Array) -> Array:
+    def _multiplied(self, x: Any, weights: Any) -> Any:
         prior = self.sparsifier.adjoint(weights * self.sparsifier.forward(x))
         return prior if self.operator is None else self.operator.gram(x) + prior
 
@@ -136,7 +138,7 @@ class SparsifiedGram:
         weights = self.weights.astype(np.float32)
         return SparsifiedGram(self.operator, self.scale, self.sparsifier, weights)
 
-    def product(self, x: Array) -> Array:
+    def product(self, x: Array) -> Any:
         """Return Q x for every row of x, shape (…, D)."""
         return self.scale * self.bulk(x)
 

@@ -3,7 +3,7 @@
 Lemma 1, Theorems 1 and 2 and their corollaries are those of Lin, Song, Bilgic and Ba,
 "Covariance-Free Sparse Bayesian Learning" (IEEE Transactions on Signal Processing, 2022);
 :func:`assumption_free_std_bound` and :func:`condition_bound` are this library's own.
-``docs/theory.md`` tells what each one assumes.
+``docs/notes/theory.md`` tells what each one assumes.
 """
 
 from cofem.theory.advice import Recommendation, recommend

@@ -17,6 +17,10 @@ from cofem.theory.steps import condition_from_range, scaled_range, steps_needed
 
 # Above this many active columns their Gram matrix is not formed.
 DENSE_UP_TO = 1000
+# Relative error of the extreme eigenvalues above that; U depends on κ only by its square root.
+EIGENVALUE_TOL = 1e-3
+# Avoids a division by zero.
+TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Recommendation:
     condition : float
         κ, the worst bound on the condition number among the supports that were drawn.
     reason : str
-        Both numbers, derived in words.
+        How both numbers come about, in words.
 
     Examples
     --------
@@ -110,7 +114,7 @@ def recommend(
         support = np.sort(random.choice(n_columns, size=d, replace=False))
         condition = max(condition, condition_from_range(*_range(op, support)))
     # round: 1/(4·0.25²) must be 4, not 4 + 1e-16
-    K = math.ceil(round(1 / (4 * accuracy**2), 9))
+    K = math.ceil(round(1 / (4 * accuracy**2), ndigits=9))
     if math.isinf(condition):
         raise ValueError(
             f"phi has linearly dependent columns among {d} drawn at random: no number of "
@@ -124,10 +128,10 @@ def _range(op: LinearOperator, support: np.ndarray) -> tuple[float, float]:
     """Return the extreme eigenvalues of the active Gram matrix scaled to a unit diagonal."""
     if support.size <= DENSE_UP_TO:
         gram = active_gram(op, support)[2]
-        return scaled_range(gram, np.maximum(np.diag(gram).real, 1e-300))
+        return scaled_range(gram, np.maximum(np.diag(gram).real, TINY))
     kind = np.complex128 if op.is_complex else np.float64
     norms = backend.to_numpy(op.column_norms_squared())[support]
-    root = np.sqrt(np.maximum(norms, 1e-300))
+    root = np.sqrt(np.maximum(norms, TINY))
 
     def product(v: np.ndarray) -> np.ndarray:
         row = np.zeros((1, op.shape[1]), dtype=kind)
@@ -141,7 +145,7 @@ def _range(op: LinearOperator, support: np.ndarray) -> tuple[float, float]:
     low, high = (
         float(
             scipy.sparse.linalg.eigsh(
-                matrix, k=1, which=end, v0=start, tol=1e-3, return_eigenvectors=False
+                matrix, k=1, which=end, v0=start, tol=EIGENVALUE_TOL, return_eigenvectors=False
             )[0]
         )
         for end in ("SA", "LA")

@@ -81,7 +81,7 @@ def active_gram(phi: Any, support: Any) -> tuple[LinearOperator, np.ndarray, np.
 
 
 def positive(name: str, value: Any) -> float:
-    """Return a positive finite number, or refuse it by the name of its argument.
+    """Return a positive finite number; an error names the argument.
 
     Examples
     --------

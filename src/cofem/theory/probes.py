@@ -1,4 +1,4 @@
-"""How far the estimate of diag(Σ) by K probes spreads: Lemma 1, Theorem 1, and our own."""
+"""The standard deviation of an estimate of diag(Σ) by K probes, and bounds on it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ from cofem import backend
 from cofem.model.options import whole_number
 from cofem.theory.columns import active_gram, isometry_constant, positive
 from cofem.theory.scaling import resolve_theta, spectral_departure
+
+# α_j Σ_jj is at most 1; so much more is accepted as rounding.
+LARGEST_SHARE = 1 + 1e-6
+# An eigenvalue below n times this share of the largest is rounding.
+ROUNDING = 1e-15
 
 
 def probe_std(matrix: Any, n_probes: int) -> np.ndarray:
@@ -157,7 +162,7 @@ def assumption_free_std_bound(precision: Any, n_probes: int, variance: Any = Non
         if sigma.shape != alpha.shape:
             raise ValueError(f"variance has shape {sigma.shape}, precision {alpha.shape}")
         h = alpha * sigma
-        if np.any(h > 1 + 1e-6):
+        if np.any(h > LARGEST_SHARE):
             raise ValueError("variance must not exceed that of the prior, 1/precision")
         h = np.minimum(h, 1.0)
         bound = np.sqrt(h * (1 - h) / K) / alpha
@@ -165,9 +170,9 @@ def assumption_free_std_bound(precision: Any, n_probes: int, variance: Any = Non
 
 
 def smallest_eigenvalue(gram: np.ndarray) -> float:
-    """Return σ²_min(Φ_S), and zero where it is not above rounding."""
+    """Return σ²_min(Φ_S); zero if it is not larger than rounding."""
     values = np.linalg.eigvalsh(gram)
-    return float(values[0]) if values[0] > len(gram) * 1e-15 * values[-1] else 0.0
+    return float(values[0]) if values[0] > len(gram) * ROUNDING * values[-1] else 0.0
 
 
 def _positive_array(name: str, value: Any) -> np.ndarray:

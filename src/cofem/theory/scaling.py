@@ -1,4 +1,4 @@
-"""The diagonal Θ in ‖Θ⁻¹Φ_SᴴΦ_S − I‖₂, the number that both theorems turn on.
+"""The diagonal Θ in ‖Θ⁻¹Φ_SᴴΦ_S − I‖₂, the quantity on which both theorems depend.
 
 With t = 1/θ the matrix diag(t) G − I is linear in t and the norm is convex, so the
 infimum over Θ that Theorem 1 asks for is a convex problem, and what a descent finds is
@@ -18,9 +18,12 @@ import scipy.optimize
 from cofem import backend
 from cofem.theory.columns import active_gram
 
-# How far the rounding reaches, relative to the norm, stage by stage.
+# The width τ of the smoothed maximum in each stage, relative to the norm.
 ROUNDINGS = (0.1, 0.01, 0.001)
 STEPS_PER_STAGE = 150
+# Scales stay positive, relative to those at the start. The tolerances of L-BFGS-B are so small that
+# the number of steps decides.
+LEAST_SCALE, FTOL, GTOL = 1e-6, 1e-12, 1e-9
 
 
 def departure(phi: Any, support: Any, theta: Any = None) -> float:
@@ -106,7 +109,7 @@ def minimise_departure(gram: np.ndarray) -> np.ndarray:
 
 
 def _best_multiple(gram: np.ndarray, theta: np.ndarray) -> float:
-    """Return the c that centres the eigenvalues of Θ^-½GΘ^-½/c about one.
+    """Return the c for which the eigenvalues of Θ^-½GΘ^-½/c lie symmetrically about one.
 
     For θ = 1 that is the best multiple; for another θ, whose ξ is no longer set by
     eigenvalues alone, it is where the descent may start.
@@ -149,7 +152,7 @@ def _descend(gram: np.ndarray, theta: np.ndarray, rounding: float) -> np.ndarray
         np.ones(size),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(1e-6, None)] * size,
-        options={"maxiter": STEPS_PER_STAGE, "ftol": 1e-12, "gtol": 1e-9},
+        bounds=[(LEAST_SCALE, None)] * size,
+        options={"maxiter": STEPS_PER_STAGE, "ftol": FTOL, "gtol": GTOL},
     )
     return np.asarray(1.0 / (start * found.x))

@@ -11,7 +11,7 @@ def hdf5_file(path: Path) -> Any:
     try:
         import h5py
     except ImportError:
-        raise ImportError(f"{path} is HDF5, which needs h5py: pip install cofem[hdf5]") from None
+        raise ImportError(f"{path} is HDF5, which needs h5py: pip install h5py") from None
     try:
         return h5py.File(path, "r")
     except OSError as error:
@@ -23,7 +23,7 @@ def pynwb_module(path: Path) -> Any:
     try:
         import pynwb
     except ImportError:
-        raise ImportError(f"{path} is NWB, which needs pynwb: pip install cofem[nwb]") from None
+        raise ImportError(f"{path} is NWB, which needs pynwb: pip install pynwb") from None
     return pynwb
 
 
@@ -32,5 +32,5 @@ def zarr_module(path: Path) -> Any:
     try:
         import zarr
     except ImportError:
-        raise ImportError(f"{path} is zarr, which needs zarr: pip install cofem[zarr]") from None
+        raise ImportError(f"{path} is zarr, which needs zarr: pip install zarr") from None
     return zarr

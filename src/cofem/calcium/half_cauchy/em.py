@@ -11,6 +11,12 @@ left to choose. The M-step becomes
     q_t ← (E[z_t²] + u²) / 2.
 
 The E-step is exact (solvers/banded) with rectified moments.
+
+This is a compiled instance of the library's loop (learning/loop.py), for what Python costs in
+an iteration is more than its arithmetic: the moments are those of the banded recursions, the
+site rule is the M-step above, the noise is given, and the stop rule is the one of all compiled
+loops (learning/banded_traces.py). The search for the decay time and the fit upside down, in
+``cell``, are drivers around it.
 """
 
 from __future__ import annotations
@@ -21,12 +27,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cofem.calcium.half_cauchy.kernel import Kernel
+from cofem.learning.banded_traces import mean_change, mean_settled
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import WORK_ROWS, moments_row
 from cofem.solvers.compiled import compiled
 
-_HAZARD, _HALF_ROOT = math.sqrt(2 / math.pi), math.sqrt(0.5)
 # Share of an EM step that is added to it; below 1 it still converges (Salakhutdinov & Roweis
 # 2003).
 RELAXATION = 0.8
@@ -125,10 +132,10 @@ def _em_row(
         log_det, quadratic, moved, size = moments_row(
             coefficients, y, q, beta, work, dual, mean, variance
         )
-        before, change = change, 0.0 if moved == 0.0 else np.sqrt(moved / size)
+        before, change = change, mean_change(moved, size)
         if change > before:
             relaxation = 0.0  # it swings: plain EM, which cannot
-        if change <= tol or iteration == max_iter:
+        if mean_settled(change, tol) or iteration == max_iter:
             break
         for t in range(n):
             fresh = 0.5 * (second_moment(mean[t], variance[t], table) + u2)
@@ -141,29 +148,12 @@ def _em_row(
 def rectified_row(
     mean: np.ndarray, variance: np.ndarray, first: np.ndarray, std: np.ndarray
 ) -> None:
-    """Write mean and standard deviation of z ≥ 0, given those of the Gaussian.
-
-    With t = μ/σ and the hazard λ = φ(t)/Φ(t): mean σ(t + λ), variance σ²(1 − λ(t + λ)).
-    Far below zero λ = x + 1/(x + 2/(x + …)), x = −t, whose differences are taken in the
-    fraction itself.
-    """
+    """Write mean and standard deviation of z ≥ 0, given those of the Gaussian."""
     for j in range(len(mean)):
         sigma = math.sqrt(variance[j])
         if sigma == 0.0:
             first[j] = std[j] = 0.0
             continue
-        t = mean[j] / sigma
-        if t > -3.0:
-            hazard = _HAZARD * math.exp(-0.5 * t * t) / math.erfc(-_HALF_ROOT * t)
-            above = t + hazard
-            first[j] = sigma * above
-            std[j] = sigma * math.sqrt(max(1 - hazard * above, 0.0))
-        else:
-            x, tail = -t, 0.0
-            for k in range(40, 2, -1):
-                tail = k / (x + tail)
-            tail = 2 / (x + tail)
-            above = 1 / (x + tail)
-            # 1 − (x + above) above = (tail − above)/(x + tail)
-            first[j] = sigma * above
-            std[j] = sigma * math.sqrt((tail - above) * above)
+        _, above, spread = standard_moments(mean[j] / sigma)
+        first[j] = sigma * above
+        std[j] = sigma * math.sqrt(spread)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cofem import backend
 from cofem.calcium.half_cauchy.em import TraceFit
 from cofem.calcium.half_cauchy.kernel import Kernel
 from cofem.fitting.calls import ConvergenceWarning, fit
@@ -91,9 +92,9 @@ def fit_measured(
             callback=lambda state: state.iteration > 1 and state.change <= tol,
         )  # fmt: skip
     return TraceFit(
-        mean=post.gaussian_mean,
-        variance=post.gaussian_variance,
-        prior_variance=1 / post.precision,
+        mean=backend.to_numpy(post.gaussian_mean),
+        variance=backend.to_numpy(post.gaussian_variance),
+        prior_variance=1 / backend.to_numpy(post.precision),
         log_evidence=post.log_evidence,
         score=post.log_evidence,
         iterations=len(post.history["iteration"]),

@@ -6,7 +6,8 @@ where paths meet their moments are mixed (one Gaussian per state, as in filters 
 models, Blom & Bar-Shalom 1988). Without rise this is exact. The backward pass takes the
 likelihoods that the forward pass gave the states.
 
-Only states above ``FAINT`` of the whole are followed, a few dozen of some hundred and fifty.
+Only states above ``FAINT`` of the whole are followed, about twenty of some hundred and eighty,
+and only these are kept for the way back.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from cofem.solvers.compiled import compiled
 # A jump in a frame starts with about this much of the weight, or more, and the next frames
 # tell; what is below it is forgotten.
 FAINT = 1e-7
+# A state with less weight than this before its frame is seen is never worth the work.
+NOTHING = 1e-13
 # exp of less than this changes no sum.
 NEGLIGIBLE = -30.0
 _LOOPS: dict[str, Any] = {"error_model": "numpy", "fastmath": True}
@@ -65,8 +68,8 @@ def log_evidence(states: States, y: np.ndarray, seen: np.ndarray) -> float:
     >>> right > fast
     True
     """
-    none = np.empty((1, 1), np.float32)
-    keep = (none, none, np.empty((1, 2), np.int64))
+    none = np.empty(1, np.float32)
+    keep = (none, none, np.empty((1, 3), np.int64))
     return float(_forward(*_arguments(states, y, seen, keep)))
 
 
@@ -84,17 +87,20 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
     100
     """
     n = len(y)
-    weights = np.zeros((n, len(states.calcium)), np.float32)
-    likelihoods = np.zeros_like(weights)
-    ranges = np.empty((n, 2), np.int64)
-    keep = (weights, likelihoods, ranges)
-    evidence = _forward(*_arguments(states, y, seen, keep))
+    # Room for all states; the pages that no frame reaches are never touched.
+    weights = np.empty(n * len(states.calcium), np.float32)
+    likelihoods = np.empty_like(weights)
+    ranges = np.empty((n, 3), np.int64)
+    arguments = _arguments(states, y, seen, (weights, likelihoods, ranges))
+    evidence = _forward(*arguments)
     out = np.zeros((5, n))
+    target, lower, upper = arguments[5:8]
     _backward(
-        likelihoods, states.target, states.share, states.weight, states.number, weights, ranges,
-        states.calcium, out,
-    )  # fmt: skip
+        target, lower, upper, states.number, weights, likelihoods, ranges, states.calcium, out
+    )
     count, square, active, calcium, calcium_square = out
+    # The first frame's jump is not told from where calcium started: as unsure as ever.
+    square[0] = states.weight @ states.number**2
     return Jumps(
         log_evidence=float(evidence),
         number=count,
@@ -108,10 +114,13 @@ def posterior(states: States, y: np.ndarray, seen: np.ndarray) -> Jumps:
 def _arguments(
     states: States, y: np.ndarray, seen: np.ndarray, keep: tuple[np.ndarray, ...]
 ) -> tuple[Any, ...]:
+    """Return what ``_forward`` takes; options of one state lie side by side in memory."""
+    upper = states.weight[:, None] * states.share
+    lower = states.weight[:, None] - upper
     return (
         np.where(seen, y, 0.0) / states.height, seen, states.calcium, states.height**-2.0,
-        states.rise, states.target, states.share, states.weight, states.rest,
-        *keep,
+        states.rise, *(np.ascontiguousarray(a.T) for a in (states.target, lower, upper)),
+        states.rest, *keep,
     )  # fmt: skip
 
 
@@ -123,18 +132,21 @@ def _forward(
     noise: float,
     rise: float,
     target: np.ndarray,
-    share: np.ndarray,
-    weight: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
     rest: int,
     weights: np.ndarray,
     likelihoods: np.ndarray,
     ranges: np.ndarray,
 ) -> float:
-    """Filter; with arrays of n rows, keep weights, likelihoods and ranges of states."""
-    K, J, keep = len(calcium), len(weight), len(weights) == len(y)
-    here, there, chance = np.zeros(K), np.zeros(K), np.zeros(K)
-    mean, variance = calcium.copy(), np.zeros(K)
-    first, second = np.zeros(K), np.zeros(K)
+    """Filter; if ``ranges`` has a row per frame, keep weights and likelihoods.
+
+    A row of ``ranges``: the lowest and the highest state, and where they begin in ``weights``.
+    """
+    (K, J), keep, kept = target.shape, len(ranges) == len(y), 0
+    here, chance = np.zeros(K), np.zeros(K)
+    mean, square = calcium.copy(), calcium * calcium  # of fluorescence, in every state
+    gathered = np.zeros((K, 3))  # what arrives: weight, and weighted mean and square
     total = 0.0
     for k in range(K):  # at the start calcium may be anywhere, more probably near rest
         here[k] = math.exp(-0.1 * abs(k - rest))
@@ -142,108 +154,106 @@ def _forward(
     here /= total
     low, high, evidence = 0, K - 1, 0.0
     for t in range(len(y)):
-        bottom, top = target[0, low], min(target[J - 1, high] + 1, K - 1)
+        bottom, top = target[low, 0], min(target[high, J - 1] + 1, K - 1)
         for k in range(low, high + 1):
             mass, here[k] = here[k], 0.0
-            if mass < FAINT:
+            if mass == 0.0:
                 continue
-            square = mean[k] * mean[k] + variance[k]
+            first, second = mass * mean[k], mass * square[k]
             for j in range(J):
-                i = target[j, k]
-                up = mass * weight[j]
-                part = up * share[j, k]
-                up -= part
-                there[i] += up
-                there[i + 1] += part
-                first[i] += up * mean[k]
-                first[i + 1] += part * mean[k]
-                second[i] += up * square
-                second[i + 1] += part * square
+                i, down, up = target[k, j], lower[k, j], upper[k, j]
+                gathered[i, 0] += down * mass
+                gathered[i, 1] += down * first
+                gathered[i, 2] += down * second
+                gathered[i + 1, 0] += up * mass
+                gathered[i + 1, 1] += up * first
+                gathered[i + 1, 2] += up * second
         best = -1e300
         for k in range(bottom, top + 1):
-            chance[k] = 0.0
-            if there[k] > 1e-13:
-                centre = first[k] / there[k]
-                spread = max(second[k] / there[k] - centre * centre, 0.0) * rise * rise
+            mass = gathered[k, 0]
+            if mass > NOTHING:
+                share = 1 / mass
+                centre = gathered[k, 1] * share
+                spread = max(gathered[k, 2] * share - centre * centre, 0.0) * rise * rise
                 centre = rise * centre + (1 - rise) * calcium[k]
+                chance[k] = 0.0
                 if seen[t]:
-                    error, total = y[t] - centre, spread + noise
-                    chance[k] = -0.5 * (math.log(total / noise) + error * error / total)
-                    centre += spread / total * error
-                    spread *= noise / total
-                mean[k], variance[k] = centre, spread
+                    error, sharp = y[t] - centre, 1 / (spread + noise)
+                    chance[k] = -0.5 * error * error * sharp
+                    here[k] = math.sqrt(noise * sharp)
+                    centre += spread * sharp * error
+                    spread *= noise * sharp
+                else:
+                    here[k] = 1.0
+                mean[k], square[k] = centre, centre * centre + spread
                 best = max(best, chance[k])
-            else:
-                there[k] = 0.0
-            first[k] = second[k] = 0.0
         total = 0.0
         for k in range(bottom, top + 1):
-            if there[k] > 0.0:
+            mass = gathered[k, 0]
+            if mass > NOTHING:
                 away = chance[k] - best
-                chance[k] = math.exp(away) if away > NEGLIGIBLE else 0.0
-                there[k] *= chance[k]
-                total += there[k]
+                chance[k] = here[k] * math.exp(away) if away > NEGLIGIBLE else 0.0
+                here[k] = mass * chance[k]
+                total += here[k]
+            gathered[k, 0] = gathered[k, 1] = gathered[k, 2] = 0.0
         evidence += best + math.log(total)
         low, high = K, 0
         for k in range(bottom, top + 1):
-            mass, there[k] = there[k] / total, 0.0
-            if mass > FAINT:
-                here[k] = mass
+            if here[k] > FAINT * total:
+                here[k] /= total
                 low, high = min(low, k), k
-                if keep:
-                    weights[t, k], likelihoods[t, k] = mass, chance[k]
+            else:
+                here[k] = 0.0
         if keep:
-            ranges[t, 0], ranges[t, 1] = low, high
+            ranges[t, 0], ranges[t, 1], ranges[t, 2] = low, high, kept
+            for k in range(low, high + 1):
+                weights[kept], likelihoods[kept] = here[k], chance[k] if here[k] > 0.0 else 0.0
+                kept += 1
     return evidence
 
 
 @compiled(**_LOOPS)
 def _backward(
-    likelihoods: np.ndarray,
     target: np.ndarray,
-    share: np.ndarray,
-    weight: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
     count: np.ndarray,
     weights: np.ndarray,
+    likelihoods: np.ndarray,
     ranges: np.ndarray,
     calcium: np.ndarray,
     out: np.ndarray,
 ) -> None:
     """Smooth; rows of out: count, its square, active, calcium, its square."""
-    K, J = len(calcium), len(weight)
-    later, ahead = np.ones(K), np.zeros(K)
-    for t in range(len(weights) - 1, -1, -1):
-        low, high = ranges[t, 0], ranges[t, 1]
+    K, J = target.shape
+    later, ahead = np.ones(K), np.zeros(K)  # ahead is zero outside the frame's range
+    for t in range(len(ranges) - 1, -1, -1):
+        low, high, at = ranges[t, 0], ranges[t, 1], ranges[t, 2] - ranges[t, 0]
         total = 0.0
         for k in range(low, high + 1):
-            mass = weights[t, k] * later[k]
+            mass = weights[at + k] * later[k]
             total += mass
             out[3, t] += mass * calcium[k]
             out[4, t] += mass * calcium[k] * calcium[k]
+            ahead[k] = later[k] * likelihoods[at + k]
         out[3, t] /= total
         out[4, t] /= total
         if t == 0:
             break
-        for k in range(low, high + 1):
-            ahead[k] = later[k] * likelihoods[t, k]
+        first, last, at = ranges[t - 1, 0], ranges[t - 1, 1], ranges[t - 1, 2] - ranges[t - 1, 0]
         total = still = largest = 0.0
-        for k in range(ranges[t - 1, 0], ranges[t - 1, 1] + 1):
-            mass = weights[t - 1, k]
+        for k in range(first, last + 1):
+            mass = weights[at + k]
             sum_all = sum_still = sum_count = sum_square = 0.0
             if mass > 0.0:
                 for j in range(J):
-                    i, value = target[j, k], 0.0
-                    if low <= i <= high:
-                        value += ahead[i] * (1 - share[j, k])
-                    if low <= i + 1 <= high:
-                        value += ahead[i + 1] * share[j, k]
-                    value *= weight[j]
+                    i = target[k, j]
+                    value = ahead[i] * lower[k, j] + ahead[i + 1] * upper[k, j]
                     sum_all += value
                     if count[j] == 0.0:
                         sum_still += value
-                    else:
-                        sum_count += value * count[j]
-                        sum_square += value * count[j] * count[j]
+                    sum_count += value * count[j]
+                    sum_square += value * count[j] * count[j]
             later[k] = sum_all
             largest = max(largest, sum_all)
             total += mass * sum_all
@@ -253,5 +263,7 @@ def _backward(
         out[0, t] /= total
         out[1, t] /= total
         out[2, t] = 1 - still / total
-        for k in range(ranges[t - 1, 0], ranges[t - 1, 1] + 1):
+        for k in range(low, high + 1):
+            ahead[k] = 0.0
+        for k in range(first, last + 1):
             later[k] /= largest

@@ -4,6 +4,9 @@ One constant at a time is moved, up or down while the evidence climbs, until non
 Evidence differs by hundreds between wrong and right constants, so that the priors, which are
 wide, speak only in traces that say nothing. A named indicator makes them narrower: a name is
 a prior, not a verdict.
+
+This is a driver: it compares ends of the recursions of ``passes``, which are exact and have
+nothing to iterate, and chooses among them.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ LOWEST = Constants(0.1, 0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0, h
 # Jumps may be smaller than they start in a trace that does not reach three of them; in others
 # smaller ones would explain noise that is not white, and larger ones bursts.
 REACHED, REACHED_SHARE = 3.0, 0.995
-HIGHEST = Constants(3.0, 0.13, curvature=0.8, rate=20.0, walk=1.0, level=8.0, height=HEIGHT)
+HIGHEST = Constants(3.0, 0.13, curvature=0.3, rate=20.0, walk=1.0, level=8.0, height=HEIGHT)
 FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5, "height": math.sqrt(2)}
 STEPS = {"curvature": 0.1, "walk": 0.25, "level": 0.5}
 ORDER = ("tau_d", "tau_r", "curvature", "level", "rate", "walk", "height")
@@ -32,8 +35,9 @@ SWEEPS = 4
 # Standard deviations of the logarithms of decay and rise time, for any indicator and for a
 # named one: cells of one indicator differ in decay by a factor of 1.4 (see the notes).
 ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
-# The rise is told within a factor of two by a name: expression and temperature move it.
-NAMED_RISE_SPREAD = 0.7
+# The rise is known within a factor of two, with a name or without: expression and temperature
+# move it. A trace with a handful of spikes would take any.
+RISE_SPREAD = 0.7
 # A decay shorter than this many frames is not told from a single bright frame.
 LEAST_FRAMES = 1.5
 
@@ -143,6 +147,6 @@ def _score(
     if "tau_d" not in fixed:
         spread = ANY_SPREAD if indicator is None else NAMED_SPREAD
         prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
-    if "tau_r" not in fixed and indicator is not None:
-        prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / NAMED_RISE_SPREAD) ** 2
+    if "tau_r" not in fixed:
+        prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / RISE_SPREAD) ** 2
     return log_evidence(states, y - at.level, seen) + prior

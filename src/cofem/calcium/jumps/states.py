@@ -14,6 +14,7 @@ The walk stands for what is no spike: neuropil, motion, drift; it has the decay'
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -128,12 +129,24 @@ def build_states(constants: Constants, framerate: float) -> States:
     )
 
 
+def noise_at_30(noise: float, framerate: float) -> float:
+    """Return what the noise of a frame would be at 30 Hz."""
+    return noise * math.sqrt(HEIGHT_RATE / framerate)
+
+
 def _grid(walk: float) -> tuple[np.ndarray, int]:
     below = int(min(WALK_REACH * walk, LOWEST) / SPACING)
+    return _grid_from(below), below
+
+
+@functools.lru_cache(maxsize=64)
+def _grid_from(below: int) -> np.ndarray:
     ratio = SPACING / EVEN_UP_TO
     above = int(math.log1p(HIGHEST / EVEN_UP_TO) / ratio) + 2
     grid = EVEN_UP_TO * np.expm1(ratio * np.arange(above))
-    return np.concatenate([-SPACING * np.arange(below, 0, -1), grid]), below
+    calcium = np.concatenate([-SPACING * np.arange(below, 0, -1), grid])
+    calcium.flags.writeable = False  # it is shared by all cells
+    return calcium
 
 
 def _walk_steps(std: float) -> tuple[np.ndarray, np.ndarray]:

@@ -101,11 +101,11 @@ class BandedEStep:
         mean = found.mean if placed is None else found.mean + placed
         if self._complex:
             mean = mean[:tasks] + 1j * mean[tasks:]
-        mean = self._home(mean, complex_=self._complex)
+        at_home = self._home(mean, complex_=self._complex)
         return Moments(
-            mean=mean,
+            mean=at_home,
             variance=self._home(found.variance[0]),
-            sparse_mean=mean,
+            sparse_mean=at_home,
             cavity=None if pull is None else self._home(1 / found.variance[0] - precision),
             freedom=tasks * float(found.freedom[0]),
             log_evidence=self._log_evidence(found),
@@ -120,6 +120,7 @@ class BandedEStep:
     def report(self, alpha: Array, moments: Moments) -> Report:
         """Return the exact variances with zero error."""
         xp = backend.namespace(alpha)
+        assert moments.variance is not None
         return Report(
             variance=moments.variance,
             variance_error=xp.zeros_like(moments.variance),

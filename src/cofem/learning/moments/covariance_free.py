@@ -217,6 +217,7 @@ class CovarianceFreeEStep:
         plain = self._sparsifier is None
         if not options.report_probes:
             variance = moments.variance if plain else xp.full_like(self._norms, math.nan)
+            assert variance is not None  # without a report's own probes, the loop's are kept
             error = xp.full_like(variance, math.nan)
             return Report(variance, error, math.nan, math.nan)
         theta = self._norms if self._theta is None else self._theta

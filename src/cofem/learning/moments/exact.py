@@ -44,6 +44,7 @@ class _ExactReport(ABC):
         )
 
     def _variance(self, alpha: Array, moments: Moments) -> Array:
+        assert moments.variance is not None
         return moments.variance
 
 
@@ -146,7 +147,7 @@ class CholeskyEStep(_ExactReport):
 
     def _variance(self, alpha: Array, moments: Moments) -> Array:
         if self._sparsifier is None:
-            return moments.variance
+            return super()._variance(alpha, moments)
         xp = backend.namespace(alpha)
         root = self._root(xp.astype(alpha, xp.float64, copy=False))
         return _real_like(xp.sum(backend.abs_squared(root), axis=0), self._like)

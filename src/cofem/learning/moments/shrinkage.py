@@ -44,7 +44,7 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -
     >>> mean_field(np.array([1.0, 3.0]), np.ones(2), 10.0, trace=1.25).round(4)
     array([0.5 , 0.75])
     """
-    c = field_factor(alpha, theta, noise_precision, trace)
+    c: Array = field_factor(alpha, theta, noise_precision, trace)
     return alpha / (alpha + c * theta)
 
 
@@ -79,7 +79,7 @@ def shrink(
 
 
 def bounded_variance(
-    diagonal: Array, spread: Array, alpha: Array, theta: Array, ceiling: Array, *,
+    diagonal: Any, spread: Any, alpha: Array, theta: Any, ceiling: Any, *,
     n_probes: int, noise_precision: float, scaled: bool, shrinkage: bool,
 ) -> tuple[Array, Array]:  # fmt: skip
     """Return Σ_jj inside its exact bounds, and the trace Σ h_j that the probes found.

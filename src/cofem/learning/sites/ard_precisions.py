@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from typing import Any
 
 from cofem import backend
 from cofem.backend import Array
@@ -28,7 +29,7 @@ def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
         alpha = sum(sizes) / model.tie.average(total)
     else:
         pairs = zip(sizes, moments, strict=True)
-        count = reduce(add, [n if m.count is None else n * m.count for n, m in pairs])
+        count: Any = reduce(add, [n if m.count is None else n * m.count for n, m in pairs])
         alpha = model.tie.average(count) / model.tie.average(total)
     if model.sparsifier is None:
         return alpha

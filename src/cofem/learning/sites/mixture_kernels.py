@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.compiled import compiled
 
 
@@ -61,24 +62,6 @@ def compiled_shares(
     return shrinkage, spread, spike, weights / n, evidence
 
 
-# Below this, Mills' ratio by its continued fraction; above, by erfc, which is exact there.
-FRACTION_BELOW = -4.0
-TERMS = 60
-
-
-@compiled
-def hazard(t: float) -> float:
-    """Return φ(t)/Φ(t) of the normal law."""
-    if t > FRACTION_BELOW:
-        density = math.exp(-0.5 * t * t) / math.sqrt(2 * math.pi)
-        return density / (0.5 * math.erfc(-t / math.sqrt(2)))
-    x = -t
-    tail = x
-    for i in range(TERMS, 0, -1):
-        tail = x + i / tail
-    return tail
-
-
 @compiled
 def truncated_shares(
     value: np.ndarray,
@@ -116,7 +99,7 @@ def truncated_shares(
                 if t > 0:
                     cut = 0.5 * t * t + math.log(0.5 * math.erfc(-t / math.sqrt(2)))
                 else:
-                    cut = -0.5 * math.log(2 * math.pi) - math.log(hazard(t))
+                    cut = -0.5 * math.log(2 * math.pi) - math.log(standard_moments(t)[0])
                 logs[labels[j], i] += math.log(2.0) + cut - 0.5 * math.log1p(rho)
     evidence = 0.0
     for group in range(n_groups):
@@ -146,13 +129,9 @@ def truncated_shares(
                 g = rho / (1 + rho)
                 sigma = math.sqrt(g / c)
                 t = v * math.sqrt(g * c)
-                if t < -1e4:
-                    one, two = -1 / t, 2 / (t * t)
-                else:
-                    one = t + hazard(t)
-                    two = 1 + t * one
+                _, one, spread = standard_moments(t)
                 first += shares[i] * sigma * one
-                second += shares[i] * sigma * sigma * two
+                second += shares[i] * sigma * sigma * (spread + one * one)
             mean[row, j] = first
             variance[row, j] = max(second - first * first, 1e-14 / c)
     return mean, variance, spike, weights, evidence

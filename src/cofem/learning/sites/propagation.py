@@ -81,7 +81,7 @@ class Propagation:
         energy = sum(float(np.sum(squared_rows(f.y))) for f in model.families)
         power = energy * self._base or float(self.n_data)
         self.prior = MixturePrior.beginning(
-            power, self.n_data, n, model.tie, half, model.nonnegative
+            power, self.n_data, n, model.tie, half, model.nonnegative, len(model.tasks) > 1
         )
         self.units = [self._base * squared_lengths(f, model, like) for f in model.families]
         # A ridge under which the data's power is the prior's.
@@ -211,7 +211,8 @@ class Propagation:
         scale = other._base / self._base
         other.prior = replace(self.prior, scales=self.prior.scales * scale)
         own = [noise.ratio for noise in self.noises]
-        precisions, pulls = [None] * len(model.tasks), [None] * len(model.tasks)
+        precisions: list[Any] = [None] * len(model.tasks)
+        pulls: list[Any] = [None] * len(model.tasks)
         for ratio, family, a, b in zip(
             own, self.model.families, self.precisions, self.pulls, strict=True
         ):

@@ -81,7 +81,7 @@ def rectified_second_moment(mean: Array, variance: Array) -> Array:
     array([1.      , 9.000001])
     """
     if backend.is_numpy(mean):
-        return compiled_second_moment(mean, variance)
+        return compiled_second_moment(mean, backend.to_numpy(variance))
     xp = backend.namespace(mean)
     return variance * _standard_moments(mean / xp.sqrt(variance))[1]
 

@@ -86,9 +86,10 @@ def normal_shares(
     """
     first = seen[0].precision
     if len(seen) == 1 and tie.labels is None and backend.is_numpy(first):
-        power = seen[0].precision * np.sum(backend.abs_squared(seen[0].value), axis=0)
+        size = backend.abs_squared(backend.to_numpy(seen[0].value))
+        power, unit = first * np.sum(size, axis=0), backend.to_numpy(seen[0].unit)
         shrinkage, spread, spike, weights, evidence = compiled_shares(
-            power, first, seen[0].unit, ratios[0] * scales, log_weights, ratios[0], half,
+            power, first, unit, ratios[0] * scales, log_weights, ratios[0], half,
             len(seen[0].value),
         )
         mean, variance = _moments(seen[0], shrinkage, spread, ratios[0])

@@ -11,8 +11,9 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.certificate import Certificate
 from cofem.learning.learned import Learned, Settings
-from cofem.learning.loop import IterationState, LoopResult, Outcome
+from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Report
+from cofem.learning.recording import IterationState
 from cofem.learning.starts import End
 from cofem.learning.stopping import Verdict
 from cofem.learning.supports.sampler import (

@@ -24,6 +24,8 @@ from cofem.model.model import Model
 LARGEST_MATRIX = 2_000_000
 # Operations up to which they are: some seconds.
 LARGEST_COST = 5e9
+# While the evidence counts little a chain holds more coordinates: so many times that are borne.
+HOT_COST = 10.0
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
 # Sweeps before those that count, and that count, of every chain; then they are compared.
@@ -192,11 +194,13 @@ class _Chain:
 
     def warm(self, powers: np.ndarray) -> bool:
         """Make sweeps that do not count; return whether the others are worth their time."""
+        cost = 0.0
         for first in range(0, len(powers), BLOCK):
             self._run(powers[first : first + BLOCK], counts=False)
-            if sampling_cost(self._sums.shape[1], self.size) > LARGEST_COST:
+            cost = sampling_cost(self._sums.shape[1], self.size)
+            if cost > HOT_COST * LARGEST_COST:
                 return False
-        return True
+        return cost <= LARGEST_COST
 
     def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
         """Make sweeps that count; return whether ``tell`` asked to stop."""

@@ -126,5 +126,5 @@ def ismrmrd_or_refuse() -> Any:
     try:
         import ismrmrd
     except ImportError:
-        raise ImportError("ISMRMRD files need ismrmrd: pip install 'cofem[mri]'") from None
+        raise ImportError("ISMRMRD files need ismrmrd: pip install ismrmrd") from None
     return ismrmrd

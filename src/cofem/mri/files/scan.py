@@ -228,5 +228,5 @@ def _h5py() -> Any:
     try:
         import h5py
     except ImportError:
-        raise ImportError("this file needs h5py: pip install 'cofem[mri]'") from None
+        raise ImportError("this file needs h5py: pip install h5py") from None
     return h5py

@@ -130,11 +130,11 @@ class EdgeLearner:
             return covariance * _constant(blocks, covariance)
         shape = (-1, axes, n_images, axes, n_images)
         five = xp.reshape(covariance, shape)
-        small = sum(five[:, :, c, :, c] for c in range(n_images)) / n_images
+        small: Any = sum(five[:, :, c, :, c] for c in range(n_images)) / n_images
         if self._ties == "axis":
             small = small * _constant(np.eye(axes), covariance)
         elif self._ties == "pixel":
-            trace = sum(small[:, a, a] for a in range(axes)) / axes
+            trace: Any = sum(small[:, a, a] for a in range(axes)) / axes
             small = trace[:, None, None] * _constant(np.eye(axes), covariance)
         same = _constant(np.eye(n_images), covariance)
         out = small[:, :, None, :, None] * same[None, None, :, None, :]
@@ -152,14 +152,15 @@ class EdgeLearner:
         if backend.is_numpy(covariance):
             tensor, factor = np.empty_like(covariance), np.empty_like(covariance)
             weight = covariance.dtype.type(1 - self._shrinkage)
-            _invert(covariance, added.astype(covariance.dtype), weight, tensor, factor)
+            added = backend.to_numpy(added).astype(covariance.dtype)
+            _invert(covariance, added, weight, tensor, factor)
             return EdgePrior(tensor, factor, spread)
         eye = _constant(np.eye(self._edges.n_components), covariance)
         diagonal = added[:, :, None] * eye
         lower = xp.linalg.cholesky((1 - self._shrinkage) * covariance + diagonal)
         inverse = xp.linalg.inv(lower)
-        factor = xp.matrix_transpose(inverse)
-        return EdgePrior(xp.matmul(factor, inverse), factor, spread)
+        root = xp.matrix_transpose(inverse)
+        return EdgePrior(xp.matmul(root, inverse), root, spread)
 
 
 def _constant(matrix: np.ndarray, like: Array) -> Array:

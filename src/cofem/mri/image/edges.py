@@ -93,7 +93,7 @@ class Edges:
         xp = backend.namespace(tensor)
         long = [axis for axis in range(self.n_axes) if self.shape[axis] > 1]
         five = xp.reshape(tensor, (-1, self.n_axes, self.n_images, self.n_axes, self.n_images))
-        total: Array = 0.0
+        total = xp.zeros_like(five[:, 0, :, 0, 0].T)
         for axis in long:
             own = xp.linalg.diagonal(five[:, axis, :, axis, :]).T  # (I, P)
             total = total + own + self._shift(own, axis, -1)
@@ -103,7 +103,7 @@ class Edges:
         return total
 
     def _sum_back(self, g: Array) -> Array:
-        total: Array = 0.0
+        total = backend.namespace(g).zeros_like(g[:, : self.n_images, :])
         for axis in range(self.n_axes):
             first = axis * self.n_images
             part = g[:, first : first + self.n_images, :]

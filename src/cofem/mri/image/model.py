@@ -17,6 +17,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
+from cofem.learning.recording import relative_change
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.options import HISTORY, ImageOptions, Progress
@@ -29,7 +30,7 @@ from cofem.mri.image.phase import (
 )
 from cofem.mri.image.phase_field import Cosines, PhaseBlock, PhaseField
 from cofem.mri.image.precision import ImagePrecision
-from cofem.mri.image.settling import Window, is_steady, relative_change
+from cofem.mri.image.settling import Window, is_steady
 from cofem.mri.scanner.encoding import Encoding
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
@@ -123,7 +124,7 @@ class ImageModel:
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
-            change = relative_change(images[0, ...], state.mean)
+            change = relative_change([images[0, ...]], [state.mean])
             state.mean = images[0, ...]
             next_noise = self._next_noise(noise_std, noise, state.mean, images[1:, ...])
             if noise_std is None and most_noise is not None:

@@ -6,13 +6,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-
-
-def relative_change(new: Array, old: Array) -> float:
-    """Return ‖new − old‖/‖new‖, zero for zero."""
-    xp = backend.namespace(new)
-    size = float(xp.sum(backend.abs_squared(new)))
-    return (float(xp.sum(backend.abs_squared(new - old))) / size) ** 0.5 if size > 0 else 0.0
+from cofem.learning.recording import relative_change
 
 
 class Window:
@@ -38,7 +32,7 @@ class Window:
             return True
         if len(self._steps) < self.LENGTH:
             return False
-        drift = np.inf if self._last is None else relative_change(self._total, self._last)
+        drift = np.inf if self._last is None else relative_change([self._total], [self._last])
         step = sum(self._steps) / self.LENGTH
         self._last, self._total, self._steps = self._total, None, []
         return tol > 0 and drift <= self.JITTER * step

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array, Random
+from cofem.backend import Array, Random, SameArray
 
 
 class Encoding(ABC):
@@ -236,7 +236,7 @@ class CoilEncoding(Encoding):
         return xp.concat([xp.real(image), xp.imag(image)], axis=1)
 
 
-def mirrored(x: Array, axes: tuple[int, ...]) -> Array:
+def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
     """Return x(−k) for x(k) in FFT order.
 
     Examples
@@ -244,7 +244,7 @@ def mirrored(x: Array, axes: tuple[int, ...]) -> Array:
     >>> mirrored(np.array([0, 1, 2, 3]), (-1,))
     array([0, 3, 2, 1])
     """
-    xp = backend.namespace(x)
+    xp: Any = backend.namespace(x)
     for axis in axes:
         x = xp.roll(xp.flip(x, axis=axis), 1, axis=axis)
     return x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cofem import backend
 from cofem.backend import Random
 from cofem.mri.image.options import HISTORY
 from cofem.mri.result import Reconstruction
@@ -17,10 +18,10 @@ def inverse_transform(
 ) -> Reconstruction:
     """Return the inverse transform, the least-squares combination of coils."""
     encoding = make_encoding(data.mask.astype(float), data.sensitivities, real)
-    seen = encoding.diagonal()[: len(data.mask)]
+    seen = backend.to_numpy(encoding.diagonal())[: len(data.mask)]
     seen = np.broadcast_to(seen, (len(data.mask), int(np.prod(data.shape))))
     weight = np.divide(1.0, seen, out=np.zeros_like(seen), where=seen > 0)
-    image = encoding.assembled(encoding.adjoint(data.kspace)) * weight
+    image = encoding.assembled(backend.to_numpy(encoding.adjoint(data.kspace))) * weight
     noise = estimated_noise(data, real) if noise_std is None else noise_std
     # A real image keeps the real half of the noise only.
     std = noise[:, None] * np.sqrt(weight / (2 if real else 1))

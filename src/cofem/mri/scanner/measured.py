@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -113,7 +114,7 @@ class KSpace:
         image = image.reshape(*image.shape[:-1], *self.shape)
         return np.fft.fftshift(image, self._axes) if self.centered else image
 
-    def handed_back(self, x: np.ndarray) -> Array:
+    def handed_back(self, x: np.ndarray) -> Any:
         """Return ``x`` in the caller's library, on the caller's device."""
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
 

@@ -125,7 +125,7 @@ class TrajectoryData:
         """Return flattened images (…, P) as (…, *shape)."""
         return image.reshape(*image.shape[:-1], *self.shape)
 
-    def handed_back(self, x: np.ndarray) -> Array:
+    def handed_back(self, x: np.ndarray) -> Any:
         """Return ``x`` in the caller's library, on the caller's device."""
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
 
@@ -183,11 +183,11 @@ class TrajectoryEncoding(Encoding):
         diagonal = seen * (counts / math.prod(shape))[:, None]
         self._diagonal = np.concatenate([diagonal] * self.n_parts)
 
-    def adjoint(self, kspace: Array) -> Array:
+    def adjoint(self, kspace: Any) -> Any:
         """Φᴴ y, (I, P), of all samples (those left out are zero)."""
         return self._adjoint(kspace[None] if kspace.ndim > 2 else kspace[None, :, None])[0]
 
-    def gram(self, x: Array, factor: Array) -> Array:
+    def gram(self, x: Any, factor: Any) -> np.ndarray:
         """Return factor ∘ ΦᴴΦ x."""
         kind = np.complex64 if x.dtype == np.float32 else np.complex128
         images = self.assembled(x).reshape(x.shape[0], -1, *self.shape)
@@ -197,11 +197,12 @@ class TrajectoryEncoding(Encoding):
             seen[:, i] = toeplitz_product(coils[:, i], kernel.astype(kind))
         return np.asarray(self._parts(seen) * factor, dtype=x.dtype)
 
-    def draw(self, random: Random, number: int, factor: Array) -> Array:
+    def draw(self, random: Random, number: int, factor: Any) -> np.ndarray:
         """Draw from N(0, factor ∘ ΦᴴΦ)."""
         like = np.empty(0, dtype=np.complex128)
         n_coils = self._coils.shape[1]
-        noise = random.normal((number, self._mask.shape[0], n_coils, self._mask.shape[1]), like)
+        shape = (number, self._mask.shape[0], n_coils, self._mask.shape[1])
+        noise = backend.to_numpy(random.normal(shape, like))
         # Each part of the circular Φᴴn has half its covariance.
         pulled = self._adjoint(noise * self._mask[:, None])
         return np.asarray(pulled * np.sqrt(2 * factor), dtype=factor.dtype)
@@ -210,7 +211,7 @@ class TrajectoryEncoding(Encoding):
         """Return the diagonal of ΦᴴΦ."""
         return self._diagonal
 
-    def turned(self, turn: Array) -> TrajectoryEncoding:
+    def turned(self, turn: Any) -> TrajectoryEncoding:
         """Return the encoding of images that were divided by ``turn``, (L, P)."""
         coils = self._coils * turn.reshape(len(turn), 1, *self.shape)
         return TrajectoryEncoding(self._operators, self._mask, coils, self.shape, False)

@@ -28,7 +28,7 @@ def as_operator(phi: Any, name: str = "phi") -> LinearOperator:
     ----------
     phi : array (N, D), SciPy sparse array, or operator
         Operators of SciPy and PyLops (``shape``, ``matvec``, ``rmatvec``), lineax and
-        deepinv are known by what they can do; a deepinv physics needs its ``img_size``
+        deepinv are recognised by their methods; a deepinv physics needs its ``img_size``
         (else see :func:`from_physics`). Nested lists and other array-likes count as NumPy
         arrays.
     name : str
@@ -53,7 +53,7 @@ def as_operator(phi: Any, name: str = "phi") -> LinearOperator:
                 f"{name} is a sparse torch tensor; pass a SciPy sparse array or {name}.to_dense()"
             )
         if getattr(phi, "requires_grad", False):
-            phi = phi.detach()  # a posterior is no part of a graph
+            phi = phi.detach()  # the posterior is not differentiated through
         return Dense(phi, name=name)
     if multiplies_vectors(phi):
         return _foreign(phi, name)
@@ -72,7 +72,7 @@ def as_operator(phi: Any, name: str = "phi") -> LinearOperator:
 
 
 def multiplies_vectors(x: Any) -> bool:
-    """Whether ``x`` is an operator of SciPy, PyLops, lineax or deepinv, by what it can do.
+    """Whether ``x`` has the methods of an operator of SciPy, PyLops, lineax or deepinv.
 
     Examples
     --------
@@ -87,16 +87,11 @@ def multiplies_vectors(x: Any) -> bool:
 
 
 def _foreign(phi: Any, name: str) -> LinearOperator:
-    try:
-        if is_lineax(phi):
-            return LineaxOperator(phi, name=name)
-        if is_physics(phi):
-            return from_physics(phi, name=name)
-        return Matvec(phi, name=name)
-    except ValueError as error:  # of the user's own products, which know no name
-        if str(error).startswith(name):
-            raise
-        raise ValueError(f"{name}: {error}") from error
+    if is_lineax(phi):
+        return LineaxOperator(phi, name=name)
+    if is_physics(phi):
+        return from_physics(phi, name=name)
+    return Matvec(phi, name=name)
 
 
 def _kind(x: Any) -> str:

@@ -69,7 +69,7 @@ class Functions(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(
         self,

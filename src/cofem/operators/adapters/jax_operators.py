@@ -1,4 +1,4 @@
-"""Operators of lineax, known by what they can do."""
+"""Operators of lineax, recognised by their methods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators._user_code import accepted, by_parts, dtype_is_complex
+from cofem.operators._user_code import accepted, asked, by_parts, dtype_is_complex
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
 
@@ -52,7 +52,7 @@ class LineaxOperator(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(self, op: Any, *, name: str = "phi") -> None:
         self.op, self.name = op, name
@@ -90,7 +90,8 @@ class LineaxOperator(LinearOperator):
         xp, structure = backend.namespace(row), self._into if ahead else self._out
         given = xp.reshape(xp.astype(row, structure.dtype, copy=False), structure.shape)
         # The adjoint is the conjugate of the transpose.
-        out = self.op.mv(given) if ahead else self._transpose.mv(backend.conj(given))
+        product, given = (self.op.mv, given) if ahead else (self._transpose.mv, backend.conj(given))
+        out = asked(product, given, name=self.name)
         if backend.is_numpy(row):
             out = np.asarray(out)
         out = xp.reshape(out, (-1,)) if ahead else backend.conj(xp.reshape(out, (-1,)))

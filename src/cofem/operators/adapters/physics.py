@@ -1,4 +1,4 @@
-"""Forward models of deepinv, known by what they can do."""
+"""Forward models of deepinv, recognised by their methods."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, final
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.operators._user_code import accepted, by_parts
+from cofem.operators._user_code import accepted, asked, by_parts
 from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 from cofem.operators.norms import estimate_column_norms_squared, norms_are_exact
@@ -80,12 +80,12 @@ class PhysicsOperator(LinearOperator):
     """
 
     trusted = False
-    splits_rows = False  # other people's code need not be safe in threads
+    splits_rows = False  # user code may not be thread-safe
 
     def __init__(self, physics: Any, img_size: tuple[int, ...], name: str) -> None:
         self.physics, self.img_size, self.name = physics, img_size, name
         self._precision, device = _home(physics)
-        measured = physics.A(_zeros((1, *img_size), self._precision, device))
+        measured = asked(physics.A, _zeros((1, *img_size), self._precision, device), name=name)
         if not backend.is_array(measured):
             raise TypeError(
                 f"{name}: A returned {type(measured).__name__}, expected one tensor (stacked "
@@ -127,7 +127,7 @@ class PhysicsOperator(LinearOperator):
             convert = backend.complex_dtype if backend.is_complex(x) else backend.real_dtype
             given = xp.astype(given, convert(self._precision, xp), copy=False)
         try:
-            out = product(given).detach()
+            out = asked(product, given, name=self.name).detach()
         except RuntimeError as error:  # torch's own, on devices mostly
             raise ValueError(
                 f"{self.name}: {call} failed on a tensor of {given.dtype} on {x.device}: {error}"

@@ -126,7 +126,7 @@ class Stack(LinearOperator):
         return _joined([op._forward(x) for op in self.operators], x, self.is_complex)
 
     def _adjoint(self, y: Array) -> Array:
-        total = None
+        total: Any = None
         for op, piece in _pieces(self.operators, y, 0):
             part = op._adjoint(piece)
             total = part if total is None else total + part
@@ -145,7 +145,7 @@ class Stack(LinearOperator):
         return total
 
     def _weighted_column_norms_squared(self, weights: Array) -> Array:
-        total = None
+        total: Any = None
         for op, piece in _pieces(self.operators, weights, 0):
             part = op._weighted_column_norms_squared(piece)
             total = part if total is None else total + part

@@ -14,7 +14,11 @@ Rows = Mapping[str, Sequence[Row]]
 STRUCTURED = {"b": "DCT", "c": "convolution"}
 AGAINST_SEQ = {"e": "DCT", "f": "convolution"}
 LARGEST_LOW, SMALLEST_HIGH = 2**15, 2**12
-# Below this what does not depend on D shows in a time.
+# "An order of magnitude".
+MUCH_FASTER = 10
+# Smaller peaks are those of the interpreter, not of the method: 4 MiB.
+LEAST_BYTES = 2**22
+# Below this size, costs that do not depend on D are a large part of the time.
 SLOPE_FROM = 2**12
 # D log D within this factor, between the smallest and the largest size.
 STEADY = 1.5
@@ -159,9 +163,9 @@ def faster_than_em_when_dense(rows: Rows, contestant: Contestant) -> Claim:
     if not ratios:
         return Claim(text, None, "No size at which both ended")
     last = list(ratios.values())[-1]
-    if last < 10 and max(row["D"] for row in rows["a"]) < LARGEST_LOW:
+    if last < MUCH_FASTER and max(row["D"] for row in rows["a"]) < LARGEST_LOW:
         return Claim(text, None, f"{evidence}; this run ends before {power(LARGEST_LOW)}")
-    return Claim(text, last >= 10, evidence)
+    return Claim(text, last >= MUCH_FASTER, evidence)
 
 
 def memory(rows: Rows, panel: str, contestant: Contestant) -> Claim:
@@ -169,7 +173,7 @@ def memory(rows: Rows, panel: str, contestant: Contestant) -> Claim:
     found = means(
         rows[panel], "D", "peak_bytes",
         lambda row: row["method"] == contestant.name and row["status"] == DONE
-        and row["peak_bytes"] > 2**22,
+        and row["peak_bytes"] > LEAST_BYTES,
     )  # fmt: skip
     law = 1 if contestant is OURS else 2
     text = (

@@ -119,7 +119,7 @@ def _fit(
         return time.perf_counter() - began, post
 
 
-def on_device(x: np.ndarray, device: str) -> Any:
+def on_device(x: Any, device: str) -> Any:
     """Return an array on "cpu" (NumPy) or "cuda" (torch).
 
     Examples
@@ -133,7 +133,7 @@ def on_device(x: np.ndarray, device: str) -> Any:
         import array_api_compat.torch as xp
     except ImportError:
         raise ValueError(
-            f"device {device!r} needs PyTorch, which is not installed: pip install cofem[torch]"
+            f"device {device!r} needs PyTorch, which is not installed: pip install torch"
         ) from None
     try:
         return xp.asarray(x, device=device)

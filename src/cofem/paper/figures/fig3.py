@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem import simulate, theory
+from cofem import backend, simulate, theory
 from cofem.paper.claims import Row
 from cofem.paper.contestants import ALL, OURS, PAPER
 from cofem.paper.figures.fig3_claims import check
@@ -113,7 +113,7 @@ def _state(seed: int, method: str) -> _State:
     problem = simulate.dct(SIZE, seed)
     beta = problem.noise_precision
     alpha = _precisions(problem, method, seed, (ITERATION,))[ITERATION]
-    phi = problem.phi.to_dense()
+    phi = backend.to_numpy(problem.phi.to_dense())
     sigma = np.linalg.inv(beta * phi.T @ phi + np.diag(alpha))
     mean = beta * sigma @ (phi.T @ problem.y)
     bounds = [
@@ -130,7 +130,8 @@ def _spread(matrix: np.ndarray, K: int, draws: int, seed: int) -> np.ndarray:
     block = max(1, BLOCK // K)
     for first in range(0, draws, block):
         rows = min(block, draws - first)
-        p = rademacher(rows * K, len(matrix), matrix, seed=(seed * draws + first) * 100 + K)
+        number = (seed * draws + first) * 100 + K
+        p = backend.to_numpy(rademacher(rows * K, len(matrix), matrix, seed=number))
         one = np.mean((p * (p @ matrix)).reshape(rows, K, -1), axis=1) - exact
         total += one.sum(axis=0)
         squares += (one**2).sum(axis=0)
@@ -151,9 +152,8 @@ def measure_steps(D: int, seed: int, method: str) -> Row:
     beta, phi = problem.noise_precision, problem.phi
     theta = np.ones(D) if method == PAPER.name else phi.column_norms_squared()
     for T, alpha in _precisions(problem, method, seed, ITERATIONS).items():
-        systems = np.vstack(
-            [beta * phi.adjoint(problem.y)[None], rademacher(20, D, alpha, seed + T)]
-        )
+        probes = backend.to_numpy(rademacher(20, D, alpha, seed + T))
+        systems = np.vstack([beta * phi.adjoint(problem.y)[None], probes])
         for name, preconditioner in (("with", beta * theta + alpha), ("without", None)):
             solved = solve(
                 ShiftedGram(phi, beta, alpha), systems, preconditioner=preconditioner,

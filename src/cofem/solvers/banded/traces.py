@@ -75,8 +75,8 @@ class Traces:
 
     def each_row(self, function: Callable[[int], None]) -> None:
         """Call ``function`` with the number of every trace."""
-        samples = self.rows * self.shape[-1]
-        in_threads(function, range(self.rows), 1 + samples // SAMPLES_PER_THREAD)
+        few = self.rows * self.shape[-1] < SAMPLES_PER_THREAD
+        in_threads(function, range(self.rows), threads=1 if few else None)
 
 
 def noise_unit(beta: Any) -> float:

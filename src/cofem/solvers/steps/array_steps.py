@@ -44,7 +44,7 @@ class ArraySteps:
         self.x, self.r = xp.zeros_like(rhs), rhs
         self._lengths: list[Array] = []
         self._ratios: list[Array] = []
-        self._report: Array = None
+        self._report: Any = None
 
     def do(self, name: Any, work: Callable[..., None], *arguments: Any, products: int = 0) -> None:
         """Do it; products are counted where they are made."""
@@ -163,13 +163,14 @@ class ArraySteps:
 
     def solution(self) -> Array:
         """Return X (Q, D)."""
-        return self.x
+        found: Array = self.x
+        return found
 
 
 class ArrayKernels:
     """The updates of a step in the array API standard: new arrays, any library."""
 
-    def __init__(self, xp: Any) -> None:
+    def __init__(self, xp: backend.Namespace) -> None:
         self._xp = xp
 
     def weighted_norm_squared(self, r: Array, weight: Array) -> Array:

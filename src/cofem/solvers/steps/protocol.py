@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cofem.backend import Array
 from cofem.solvers.verdicts import Coefficients
+
+# Scalars are arrays of the steps' own library, which the controller does not know.
+Array = Any
 
 
 class Scalars(Protocol):

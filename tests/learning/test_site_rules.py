@@ -1,0 +1,86 @@
+"""What the loop asks of every site rule, whatever its prior."""
+
+import numpy as np
+import pytest
+from site_rule_cases import RULES, TOL, sparse_model
+
+from cofem.learning.loop import iterate
+from cofem.learning.moments.registry import make_esteps
+from cofem.learning.stopping import Verdict
+from cofem.model.methods import EM, Woodbury
+
+every_rule = pytest.mark.parametrize("name", RULES)
+both_numbers = pytest.mark.parametrize("n_tasks", [1, 3])
+
+
+class Kept:
+    """Keeps every state of the loop, and resumes from one."""
+
+    def __init__(self, state=None):
+        self.states, self.state = [], state
+
+    def resume(self):
+        return self.state
+
+    def keep(self, state):
+        columns = {name: list(column) for name, column in state.history.items()}
+        self.states.append(type(state)(**{**vars(state), "history": columns}))
+
+
+def run(name, n_tasks=1, method=None, tol=0.0, max_iter=12, kept=None):
+    model, z = sparse_model(n_tasks)
+    rule = RULES[name](model)
+    esteps = make_esteps(model, method or EM(), 0)
+    return rule, iterate(model, esteps, rule, max_iter=max_iter, tol=tol, keeper=kept), z
+
+
+@every_rule
+@both_numbers
+def test_sites_are_one_pair_for_every_family(name, n_tasks):
+    rule, found, _ = run(name, n_tasks)
+    families = rule.model.families
+    assert len(rule.sites()) == len(families)
+    for family, (a, b) in zip(families, rule.sites(), strict=True):
+        assert a.shape == (rule.model.n_precisions,)
+        assert np.all(np.isfinite(a))
+        assert np.all(a > 0)
+        assert b is None or b.shape == (len(family.members), rule.model.n_precisions)
+    assert found.alpha.shape == (rule.model.n_precisions,)
+
+
+@every_rule
+@both_numbers
+def test_a_kept_state_goes_on_bit_for_bit(name, n_tasks):
+    kept = Kept()
+    _, whole, _ = run(name, n_tasks, kept=kept)
+    _, again, _ = run(name, n_tasks, kept=Kept(kept.states[4]))
+    np.testing.assert_array_equal(again.alpha, whole.alpha)
+    for one, other in zip(again.means, whole.means, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert again.history["change"] == whole.history["change"]
+
+
+@every_rule
+def test_two_exact_e_steps_move_it_alike(name):
+    first, _, _ = run(name, method=EM())
+    second, _, _ = run(name, method=Woodbury())
+    np.testing.assert_allclose(second.alpha, first.alpha, rtol=1e-6)
+
+
+@every_rule
+@both_numbers
+def test_it_ends_by_itself_where_the_truth_is(name, n_tasks):
+    _, found, z = run(name, n_tasks, tol=TOL, max_iter=300)
+    assert found.converged, found.message
+    for mean, truth in zip(found.means, z, strict=True):
+        largest = np.argsort(np.abs(mean))[-3:]
+        assert sorted(largest) == np.flatnonzero(truth).tolist()
+
+
+@every_rule
+def test_its_verdicts_have_their_facts(name):
+    rule, found, _ = run(name, tol=TOL, max_iter=3)
+    assert found.verdict is rule.unfinished
+    assert "max_iter=3" in found.message
+    _, asked, _ = run(name, tol=0.0, max_iter=3)
+    assert asked.verdict is Verdict.AS_ASKED
