@@ -21,8 +21,7 @@ LAYERS = [
     {"rivals"},
     {"result", "plot"},
     {"fitting"},
-    {"simulate", "theory", "calcium", "mri", "sklearn", "many"},
-    {"fields"},
+    {"simulate", "theory", "calcium", "mri", "sklearn", "many", "fields"},
     {"paper"},
     {"cli", "__main__"},
 ]

@@ -66,7 +66,7 @@ class Controller:
     def run(self) -> CGResult:
         """Take steps until every system has its verdict."""
         steps, joint, most = self._steps, self._joint, self._max_steps
-        steps.do(("begin", joint, most), self._begin)
+        steps.do(("begin", joint, self._lowers_at_looks, most), self._begin)
         coefficients: list[Coefficients] = []
         left, first = most, True
         while True:
@@ -138,6 +138,8 @@ class Controller:
         self._rest()
         if self._joint:
             self._stop_together()
+        if self._lowers_at_looks:  # a start may be within the tolerance and out of balance
+            self._lower()
         steps.mark()
 
     def _advance(self, number: int, record: bool) -> None:
