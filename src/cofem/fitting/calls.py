@@ -28,6 +28,9 @@ from cofem.result.assembly import posterior_of
 from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 
+# Whoever asks for fewer iterations wants an early end, and no chains behind it.
+ENOUGH_TO_SAMPLE = 50
+
 
 def fit(
     phi: Any,
@@ -163,7 +166,7 @@ def fit(
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
-            may_sample=not joint and tol > 0,
+            may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":

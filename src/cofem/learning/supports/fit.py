@@ -36,7 +36,7 @@ def reason_to_sample(model: Model, ends: Sequence[End], believed: bool) -> str:
     Also a certified end may be at one of several modes where columns are nearly alike: two
     neighbours of opposite signs look like their neighbours with smaller values.
     """
-    if not can_sample(model):
+    if not can_sample(model) or any(e.found.verdict is Verdict.STOPPED for e in ends):
         return ""
     end = _trusted_most(ends)
     if not believed:
