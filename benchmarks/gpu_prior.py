@@ -1,21 +1,17 @@
 """The learned prior on one GPU, noise unknown: whole fits to convergence.
 
-    python benchmarks/gpu_prior.py [--sizes 12 15 18 20] [--profile]
-
-Needs torch with CUDA. Prints Markdown; times are medians of whole calls after a first one.
+A section of ``gpu.py``; called by itself it prints a profile.
 """
 
 from __future__ import annotations
 
-import argparse
 import warnings
 
 import numpy as np
 import torch
 
 import cofem
-from gpu import seconds
-from gpu_tables import header, table
+from gpu_tables import seconds, table
 
 
 def problem(kind: str, power: int, noise: float = 0.01):
@@ -41,32 +37,36 @@ def row(kind: str, power: int, repeats: int, **options):
         first, median, post = seconds(lambda: cofem.fit(phi, y, method="cofem", **options), repeats)
     mean = post.mean.cpu().numpy()
     return [
-        kind, f"2^{power}", options.get("prior", "auto"), post.prior, f"{first:.2f}",
+        kind, f"2^{power}", post.prior, f"{first:.2f}",
         f"{median:.3f}", str(len(post.history["iteration"])), str(post.history["products"][-1]),
         f"{100 * np.linalg.norm(mean - z) / np.linalg.norm(z):.2f}",
         f"{post.noise_precision / beta:.2f}",
     ]  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=int, nargs="*", default=[12, 15, 18, 20])
-    parser.add_argument("--kinds", nargs="*", default=["dct", "convolution"])
-    parser.add_argument("--profile", action="store_true")
-    options = parser.parse_args()
-    print(header(False).replace("gpu.py", "gpu_prior.py"))
-    names = ["matrix", "D", "asked", "prior", "first s", "s", "iterations", "products",
-             "NRMSE %", "β̂/β"]  # fmt: skip
-    rows = [row(kind, p, 3) for kind in options.kinds for p in options.sizes]
-    print(table(names, rows))
-    if options.profile:
-        phi, y, _, _ = problem("dct", 18)
-        with torch.profiler.profile() as profile:
-            cofem.fit(phi, y, method="cofem")
-            torch.cuda.synchronize()
-        print(profile.key_averages().table(sort_by="cpu_time_total", row_limit=18,
-                                           max_name_column_width=40))
+def prior(quick: bool) -> str:
+    """Return the table: the learned prior and the noise, to convergence."""
+    names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products", "NRMSE %",
+             "β̂/β"]  # fmt: skip
+    sizes = (12, 15) if quick else (12, 15, 18, 20)
+    rows = [row(kind, p, 3) for kind in ("dct", "convolution") for p in sizes]
+    return (
+        "## `fit(phi, y)`, noise and prior learned, single precision\n\n"
+        "Whole calls to convergence: learning, certificate, variances, evidence. One problem a "
+        "size, median of three calls after the first.\n\n" + table(names, rows)
+    )
+
+
+def profile() -> None:
+    """Print where the host's time goes."""
+    phi, y, _, _ = problem("dct", 18)
+    cofem.fit(phi, y, method="cofem")
+    with torch.profiler.profile() as seen:
+        cofem.fit(phi, y, method="cofem")
+        torch.cuda.synchronize()
+    print(seen.key_averages().table(sort_by="cpu_time_total", row_limit=18,
+                                    max_name_column_width=40))
 
 
 if __name__ == "__main__":
-    main()
+    profile()

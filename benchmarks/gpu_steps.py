@@ -12,8 +12,11 @@ import numpy as np
 import torch
 
 from cofem import backend
-from cofem.operators import DCT
-from cofem.solvers.kernels import ArrayKernels
+from cofem.operators import DCT, LinearOperator
+from cofem.solvers import ShiftedGram
+from cofem.solvers.controller import Controller
+from cofem.solvers.steps.array_steps import ArrayKernels
+from cofem.solvers.steps.choice import steps_for
 from gpu_tables import CUDA, table
 
 Q = 21  # the mean and 20 probes
@@ -84,7 +87,7 @@ def _step_row(D: int, compiled: bool) -> list[str]:
         if compiled
         else math.nan
     )
-    times += _fused_steps(operator, real)
+    times += fused_steps(operator, real)[:2]
     cells = [forward, inverse, one_pass, floor, *times]
     return [f"2^{D.bit_length() - 1}", *(f"{t:.4f}" for t in cells), f"{times[-1] / floor:.2f}"]
 
@@ -114,16 +117,18 @@ def _array_step(operator: DCT, rhs: Any, compile_: Callable[..., Any]) -> Callab
     return lambda: vectors(x, r, p, operator.gram(p))
 
 
-def _fused_steps(operator: DCT, rhs: Any) -> list[float]:
-    engine = backend.engine_for(operator.masked_transform(rhs), rhs)
+def fused_steps(operator: LinearOperator, rhs: Any) -> tuple[float, float, bool]:
+    """Return the time of a step launched by hand and in a fit, and whether that is a graph."""
     diagonal = torch.rand(rhs.shape[1], device=CUDA) + 0.1
-
-    def load() -> None:
-        tolerance = np.full(Q, 1e-30)
-        engine.load(rhs, None, 1 / (diagonal + 0.3), diagonal, tolerance, np.zeros(Q))
-
-    load()
-    launched = milliseconds(lambda: engine.steps.step(engine.state, False))
-    load()
-    replayed = milliseconds(lambda: engine.advance(3)) / 3
-    return [launched, replayed]
+    matrix = ShiftedGram(operator, 1.0, diagonal)
+    rules: dict[str, Any] = {"joint": False, "keep_coefficients": False, "max_steps": 10**9}
+    tolerance = np.full(rhs.shape[0], 1e-30)
+    with steps_for(matrix, rhs, 1 / (diagonal + 0.3), None, False, 0) as steps:
+        controller = Controller(steps, tolerance, np.zeros(rhs.shape[0]), **rules)
+        controller._begin()
+        number = steps.steps_between_looks
+        launched = milliseconds(lambda: steps.step(False))
+        controller._begin()
+        name = ("steps", number)
+        taken = milliseconds(lambda: steps.do(name, controller._advance, number, False))
+        return launched, taken / number, steps.graphed

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Sequence
+import statistics
+import time
+from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
@@ -13,14 +15,14 @@ import torch
 CUDA = torch.device("cuda")
 
 
-def header(quick: bool) -> str:
+def header(command: str) -> str:
+    """Return a title, and what was measured: date, device and versions."""
     versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "triton", "numpy"))
-    command = "python benchmarks/gpu.py" + (" --quick" if quick else "")
     return (
         "# On one GPU\n\n"
         f"{datetime.date.today().isoformat()}, {torch.cuda.get_device_name()}, "
         f"Python {platform.python_version()}, {versions}, CUDA {torch.version.cuda}. "
-        f"Command: `{command}`.\n"
+        f"Command: `python benchmarks/{command}`.\n"
     )
 
 
@@ -35,3 +37,15 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]
     return "\n".join(lines) + "\n"
+
+
+def seconds(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
+    """Return the first call's time, the median of the others, and the last result."""
+    times = []
+    for _ in range(repeats + 1):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        found = work()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - began)
+    return times[0], statistics.median(times[1:]), found

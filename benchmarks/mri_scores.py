@@ -56,6 +56,10 @@ def bar_scores(image: np.ndarray, std: np.ndarray, truth: Truth) -> dict[str, fl
     scores["corr"] = float(
         np.mean([np.corrcoef(s[inside], e[inside])[0, 1] for s, e in zip(std, error, strict=True)])
     )
+    outside = places["background"]
+    if outside.any():
+        sizes = (float(np.mean(x[:, outside] ** 2)) for x in (std, error))
+        scores["background std/err"] = math.sqrt(next(sizes) / max(next(sizes), 1e-300))
     for name, where in truth.lesions.items():
         scores[f"{name} cov"] = float(covered[where].mean())
     return scores

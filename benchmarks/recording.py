@@ -95,7 +95,7 @@ class Recorder(LinearOperator):
     @contextmanager
     def watching(self) -> Iterator[Recorder]:
         """While this lasts, know which block of systems every product belongs to."""
-        recorder, solver, in_threads = self, cg.BlockSolver, cg.in_threads
+        recorder, solver, in_threads = self, cg.NumpySteps, cg.in_threads
 
         class Watched(solver):  # type: ignore[misc, valid-type]
             def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -106,11 +106,11 @@ class Recorder(LinearOperator):
             recorder._solves += 1
             return in_threads(*arguments)
 
-        cg.BlockSolver, cg.in_threads = Watched, counted  # type: ignore[misc]
+        cg.NumpySteps, cg.in_threads = Watched, counted  # type: ignore[misc]
         try:
             yield self
         finally:
-            cg.BlockSolver, cg.in_threads = solver, in_threads  # type: ignore[misc]
+            cg.NumpySteps, cg.in_threads = solver, in_threads  # type: ignore[misc]
 
     def _pool_at_work(self) -> str:
         """Name the parallel solve that this thread works on; the main thread has none, ''."""

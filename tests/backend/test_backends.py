@@ -27,6 +27,12 @@ def to_torch(x):
     return torch.asarray(np.array(x))
 
 
+def to_torch_cuda(x):
+    import torch
+
+    return torch.asarray(np.array(x), device="cuda")
+
+
 def to_strict(x):
     import array_api_strict
 
@@ -50,11 +56,15 @@ CONVERT: dict[str, Any] = {
     "numpy": np.array,
     "readonly": to_readonly,
     "torch": to_torch,
+    "torch-cuda": to_torch_cuda,
     "strict": to_strict,
     "jax": to_jax,
     "cupy": to_cupy,
 }
-PACKAGES = {"torch": "torch", "strict": "array_api_strict", "jax": "jax", "cupy": "cupy"}
+PACKAGES = {
+    "torch": "torch", "torch-cuda": "torch", "strict": "array_api_strict", "jax": "jax",
+    "cupy": "cupy",
+}  # fmt: skip
 
 
 def libraries(*names, slow=()):
@@ -68,7 +78,7 @@ def libraries(*names, slow=()):
             marks=[
                 pytest.mark.skipif(name in missing, reason=f"{name} is not installed"),
                 *([pytest.mark.slow] if name in slow else []),
-                *([pytest.mark.cuda] if name == "cupy" else []),
+                *([pytest.mark.cuda] if name in ("cupy", "torch-cuda") else []),
             ],
         )
         for name in names
@@ -117,7 +127,7 @@ def fit(case, method, **options):
 METHODS = ["em", "woodbury", "cofem"]
 OPERATORS = ["dense", "dct", "convolution", "fourier"]
 # JAX compiles every operation anew for every shape.
-OTHERS = libraries("readonly", "torch", "strict", "jax", "cupy", slow=("jax",))
+OTHERS = libraries("readonly", "torch", "strict", "jax", "cupy", "torch-cuda", slow=("jax",))
 EVERY = libraries(*CONVERT)
 
 

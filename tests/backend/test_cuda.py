@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import cofem
-from cofem import backend, simulate
+from cofem import simulate
 from cofem.operators import DCT, Convolution, Dense, Fourier
 from cofem.solvers import ShiftedGram, solve
+from cofem.solvers.controller import Controller
+from cofem.solvers.mean_field import field_factor, field_sums
 
 torch = pytest.importorskip("torch")
+pool = pytest.importorskip("cofem.solvers.steps.cuda.pool")
 pytestmark = [
     pytest.mark.cuda,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
@@ -27,7 +30,8 @@ CUDA = "cuda"
 @pytest.fixture
 def steps():
     """Let a test choose who takes the steps: the fused kernels, or plain torch."""
-    from cofem.backend._torch import engine, fused, pool
+    from cofem.solvers.steps.cuda import fused
+    from cofem.solvers.steps.cuda import steps as cuda_steps
 
     where = Path(__file__).parents[1] / "solvers" / "eager_steps.py"
     spec = importlib.util.spec_from_file_location("eager_steps", where)
@@ -35,8 +39,9 @@ def steps():
     spec.loader.exec_module(plain)
 
     def choose(name):
-        pool._kept.clear()
-        engine.make_steps = {"fused": fused.FusedSteps, "plain": plain.EagerSteps}[name]
+        pool.forget()
+        kinds = {"fused": fused.FusedPasses, "plain": plain.EagerPasses}
+        cuda_steps.make_passes = kinds[name]
 
     yield choose
     choose("fused")
@@ -119,12 +124,12 @@ def test_the_kernels_do_what_plain_torch_does(steps, kind, dtype, n_rows):
 def test_sums_of_the_field(dtype, n):
     random = np.random.default_rng(0)
     alpha, theta = (10 ** random.uniform(-3, 9, n).astype(dtype), random.random(n).astype(dtype))
-    ours = backend.field_sums(alpha, theta, 7.5)
-    theirs = backend.field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
+    ours = field_sums(alpha, theta, 7.5)
+    theirs = field_sums(*(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 7.5)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5 if dtype == "float32" else 1e-12)
     for share in (0.2, 0.9, 1.0, -1.0):
-        on_host = backend.field_factor(alpha, theta, 100.0, share * n)
-        on_gpu = backend.field_factor(
+        on_host = field_factor(alpha, theta, 100.0, share * n)
+        on_gpu = field_factor(
             *(torch.asarray(v, device=CUDA) for v in (alpha, theta)), 100.0, share * n
         )
         np.testing.assert_allclose(float(on_gpu), on_host, rtol=1e-4)
@@ -198,20 +203,24 @@ def watching(mode):
 def test_nothing_waits_between_looks():
     problem = simulate.dct(4096, seed=0)
     rhs = torch.randn(9, 4096, device=CUDA)
-    made = backend.engine_for(problem.phi.masked_transform(rhs), rhs)
+    product = problem.phi.masked_transform(rhs)
     ones = torch.ones(4096, device=CUDA)
+    rules = {"joint": False, "keep_coefficients": False, "max_steps": 100}
+    with pool.steps_for(product, rhs, 0) as made:
 
-    def batch():
-        made.load(rhs, None, 1 / (1 + ones), ones, np.full(9, 1e-6), np.zeros(9))
-        for _ in range(4):
-            made.advance(3)
+        def batch():
+            made.load(product, rhs, None, 1 / (1 + ones), ones, joint=False)
+            controller = Controller(made, np.full(9, 1e-6), np.zeros(9), **rules)
+            made.do("begin", controller._begin)
+            for _ in range(4):
+                made.do("steps", controller._advance, 3, False)
 
-    batch()
-    batch()  # now everything is a graph
-    torch.cuda.synchronize()
-    with watching("error"):
         batch()
-    assert int(made.state.steps.max()) > 0
+        batch()  # now everything is a graph
+        torch.cuda.synchronize()
+        with watching("error"):
+            batch()
+        assert int(made.state.steps.max()) > 0
 
 
 def test_a_fit_waits_a_few_times_an_iteration():

@@ -1,5 +1,7 @@
 """On an NVIDIA GPU: recorded functions, the joint rule, selections and the memory's limit."""
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,9 @@ import cofem
 from cofem import backend, simulate
 from cofem.backend.device_memory import DeviceMemory
 from cofem.operators import DCT
-from cofem.solvers import ShiftedGram, cg_masked, solve
+from cofem.solvers import ShiftedGram, solve
+from cofem.solvers.probe_sums import probe_sums, sample_variance
+from cofem.solvers.steps import choice
 
 torch = pytest.importorskip("torch")
 pytestmark = [
@@ -28,7 +32,7 @@ def test_a_recorded_function_gives_what_it_gave_before():
         kept = []
         for times in (2.0, 2.0, 3.0, 2.0, 3.0, 3.0):
             x, y = (torch.asarray(random.standard_normal((3, n)), device=CUDA) for _ in range(2))
-            kept.append((backend.repeated(blend, x, y, times=times), blend(x, y, times)))
+            kept.append((backend.in_one_launch(blend, x, y, times=times), blend(x, y, times)))
         # All of them at the end: a later call leaves what earlier ones returned alone.
         for found, wanted in kept:
             for a, b in zip(found, wanted, strict=True):
@@ -38,8 +42,16 @@ def test_a_recorded_function_gives_what_it_gave_before():
 def test_a_recorded_function_takes_rows_of_a_larger_array():
     rows = torch.arange(24.0, device=CUDA).reshape(4, 6)
     for _ in range(3):
-        found, _ = backend.repeated(blend, rows[::2, ::3], rows[1::2, 1::3], times=2.0)
+        found, _ = backend.in_one_launch(blend, rows[::2, ::3], rows[1::2, 1::3], times=2.0)
         assert torch.equal(found, 2 * rows[::2, ::3] + rows[1::2, 1::3])
+
+
+@contextlib.contextmanager
+def without_fused_kernels():
+    """Solve by the steps for any array library."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "has_engine", lambda x: False)
+        yield
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -54,35 +66,21 @@ def test_the_joint_rule_is_that_of_the_solver_for_any_library(dtype, started):
     for rtol in (1e-2, 1e-4):
         options = {"rtol": rtol, "start": start, "max_steps": 200, "joint": True}
         fused = solve(ShiftedGram(made.phi, 30.0, alpha), rhs, **options)
-        matrix = ShiftedGram(made.phi, 30.0, alpha).with_unit_scale()
-        plain = cg_masked._MaskedSolver(
-            matrix, rhs / 30, torch.full_like(alpha, 30.0), start, np.full(5, rtol),
-            np.zeros(5), True, False,
-        )  # fmt: skip
-        plain.run(200)
-        wanted = plain.result()
+        with without_fused_kernels():
+            wanted = solve(ShiftedGram(made.phi, 30.0, alpha), rhs, **options)
         np.testing.assert_array_equal(fused.status, wanted.status)
-        # The one looks after every step, the other every eight; done systems rest in both.
         np.testing.assert_array_equal(fused.steps, wanted.steps)
         close = 1e-3 if dtype == torch.float32 else 1e-9
         assert float((fused.x - wanted.x).abs().max()) < close * float(wanted.x.abs().max())
 
 
-def test_the_papers_setting_is_solved_as_by_the_solver_for_any_library(monkeypatch):
+def test_the_papers_setting_is_solved_as_by_the_solver_for_any_library():
     made = simulate.dct(2048, seed=1)
     y = torch.asarray(made.y, device=CUDA)
     options = {"noise_precision": 1e4, "method": cofem.CoFEM.paper(), "max_iter": 6, "tol": 0.0}
     fused = cofem.fit(made.phi, y, **options)
-
-    def masked(matrix, rhs, inverse, start, rtol, balance, max_steps, keep, joint):
-        solver = cg_masked._MaskedSolver(
-            matrix, rhs, inverse, cg_masked._whole(start, rhs), rtol, balance, joint, keep
-        )
-        solver.run(max_steps)
-        return solver.result()
-
-    monkeypatch.setattr(cg_masked, "solve_on_device", masked)
-    plain = cofem.fit(made.phi, y, **options)  # the same probes
+    with without_fused_kernels():
+        plain = cofem.fit(made.phi, y, **options)  # the same probes
     assert fused.history["cg_steps"] == plain.history["cg_steps"]
     gap = float((fused.mean - plain.mean).abs().max() / plain.mean.abs().max())
     assert gap < 1e-4, gap  # ten times what the systems are solved to
@@ -96,12 +94,16 @@ def test_sums_over_probes(dtype, number):
     p, x = ((v[0] + 1j * v[1] if "complex" in dtype else v[0]).astype(dtype) for v in (p, x))
     scaling = random.random(1001).astype(x.real.dtype)
     moved = [torch.asarray(v, device=CUDA) for v in (p, x, scaling)]
-    for finished in (False, True):
-        ours = backend.probe_sums(p, x, scaling, finished)
-        theirs = backend.probe_sums(*moved, finished)
-        for a, b in zip(ours, theirs, strict=True):
-            close = 1e-5 if x.real.dtype == np.float32 else 1e-12
-            np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
+    ours, theirs = probe_sums(p, x, scaling), probe_sums(*moved)
+    close = 1e-5 if x.real.dtype == np.float32 else 1e-12
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
+    n = {"n": number}
+    ours = sample_variance(*ours, dtype=scaling.dtype, **n)
+    theirs = sample_variance(*theirs, dtype=moved[2].dtype, **n)
+    for a, b in zip(ours, theirs, strict=True):
+        assert b.dtype == moved[2].dtype
+        np.testing.assert_allclose(b.cpu().numpy(), a, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("repeats", [False, True])
@@ -126,3 +128,24 @@ def test_the_memory_of_a_device_is_counted_and_limited():
             torch.zeros(1 << 30, device=CUDA)
     finally:
         DeviceMemory(CUDA, 1e15)
+
+
+def test_a_full_device_says_what_to_do():
+    made = simulate.dct(1 << 20, seed=0)
+    rhs = torch.ones(8, 1 << 20, device=CUDA)
+    alpha = torch.ones(1 << 20, device=CUDA)
+    try:
+        DeviceMemory(CUDA, torch.cuda.memory_allocated() + 2**26)  # for a sixth of the arrays
+        with pytest.raises(MemoryError, match=r"no room for 8 systems of 1,048,576 unknowns"):
+            solve(ShiftedGram(made.phi, 30.0, alpha), rhs, rtol=1e-2)
+    finally:
+        DeviceMemory(CUDA, 1e15)
+    assert solve(ShiftedGram(made.phi, 30.0, alpha), rhs, rtol=1e-2).converged.all()
+
+
+def test_a_fit_that_cannot_fit_is_refused_before_it_starts():
+    made = simulate.dct(1 << 20, seed=0)
+    y = torch.asarray(made.y, device=CUDA)
+    with pytest.raises(MemoryError, match=r"device cuda:0 has left .* lower block"):
+        cofem.fit(made.phi, y, noise_precision=1e4, prior="ard",
+                  method=cofem.CoFEM(n_probes=10**5, block=10**5))  # fmt: skip

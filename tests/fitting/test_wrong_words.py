@@ -72,7 +72,7 @@ def test_hardly_any_data(n):
 
 
 def test_nobody_is_told_to_use_what_he_uses():
-    from cofem.solvers.cg_result import Status
+    from cofem.solvers.verdicts import Status
 
     assert "float32: use float64" in Status.NOT_POSITIVE.message
     x = np.linspace(0, 1, 30)

@@ -134,7 +134,7 @@ def phantom_data():
 
 def test_nan_where_nothing_was_measured_is_fine():
     truth, mask, kspace = phantom_data()
-    with pytest.warns(UserWarning, match="settled"):
+    with pytest.warns(UserWarning, match="raise max_iter"):
         found = mri.reconstruct(np.where(mask, kspace, np.nan), mask, real=True,
                                 options=mri.ImageOptions(max_iter=2, folds=0))  # fmt: skip
     assert mri.nrmse(found.image, truth) < 0.3

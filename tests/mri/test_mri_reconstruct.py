@@ -1,6 +1,7 @@
 """``cofem.mri.reconstruct`` on phantoms: quality, units, error bars, and bad input."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -275,3 +276,18 @@ def test_progress_and_callback_see_every_iteration(head):
             kspace, mask, real=True, max_iter=3, callback=seen.append, progress=True
         )
     assert [state.iteration for state in seen] == [1, 2, 3]
+
+
+def test_the_progress_of_all_fits_is_one(head, monkeypatch):
+    _, mask, kspace = head
+    shown = []
+    monkeypatch.setattr(
+        "cofem.mri.reconstruction.FitProgress.update", lambda bar, state: shown.append(state)
+    )
+    with pytest.warns(cofem.ConvergenceWarning):
+        mri.reconstruct(kspace, mask, real=True, max_iter=3, progress=True)
+    done = [state.iteration for state in shown]
+    assert done == list(range(1, len(done) + 1))
+    assert len(done) > 3  # the fits without some of the samples are in it
+    assert shown[-1].iteration == shown[-1].max_iter
+    assert all(a.max_iter >= b.max_iter for a, b in pairwise(shown))

@@ -1,44 +1,54 @@
-"""The stages of a CG step in plain torch, on any device: the oracle of the fused kernels."""
+"""The passes of a CG step in plain torch, on any device: the oracle of the fused kernels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from cofem.backend._torch.state import State
 from cofem.backend.products import MaskedTransform, twiddles
+from cofem.solvers.steps.cuda.state import State
+from cofem.solvers.systems import Bulk
 
 SLOTS = 1
 """Sums are complete: nothing is left in parts."""
 
 
-class EagerSteps:
+class EagerPasses:
     """One CG step as a sequence of tensor operations.
 
     Parameters
     ----------
-    product : MaskedTransform or function
+    product : MaskedTransform or Bulk
         ΦᴴΦ for rows (Q, D).
     """
 
-    graphs = False
-
-    def __init__(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
+    def __init__(self, product: MaskedTransform | Bulk) -> None:
         self._factors: Any = None
         self.load(product)
 
-    def load(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
+    def load(self, product: MaskedTransform | Bulk) -> None:
         """Take another product of the same kind and shape."""
         self._product = product
+
+    def forget(self) -> None:
+        """Nothing is kept."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the product is somebody else's function."""
+        return isinstance(self._product, Bulk)
+
+    def can_be_captured(self, like: Any) -> bool:
+        """No: every operation is launched as it comes."""
+        return False
 
     def slots(self, n: int) -> int:
         """In how many parts sums are left."""
         return SLOTS
 
-    # -- stages ------------------------------------------------------------------------
+    # -- passes ------------------------------------------------------------------------
 
     def step(self, s: State, keep: bool) -> None:
         """One step of every row that is not done."""
@@ -85,14 +95,14 @@ class EagerSteps:
 
     def mark_running(self, s: State, answer: Any) -> None:
         """Write into ``answer`` (rows,) how many lanes of each row still run."""
-        answer[: s.rows].copy_(s.running().sum(dim=-1))
+        answer[: s.rows].copy_((s.running() & ~(s.residuals() <= s.goal)).sum(dim=-1))
 
     # -- products ----------------------------------------------------------------------
 
     def _bulk(self, s: State, p: Any) -> Any:
-        if not isinstance(self._product, MaskedTransform):
+        if isinstance(self._product, Bulk):
             flat = torch.view_as_complex(p) if s.lanes == 2 else p[:, :, 0]
-            out = self._product(flat)
+            out = self._product.apply(flat, *self._product.inputs)
             return torch.view_as_real(out.contiguous()) if s.lanes == 2 else out[:, :, None]
         rows = torch.view_as_complex(p)
         of = _dct_gram if self._product.kind == "dct" else _fourier_gram

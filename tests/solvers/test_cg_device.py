@@ -8,20 +8,22 @@ from cofem import backend
 from cofem.backend import MaskedTransform
 from cofem.operators import DCT, Dense, Fourier, LinearOperator
 from cofem.solvers import ShiftedGram, Status, solve
-from cofem.solvers.cg_device import solve_on_device
+from cofem.solvers.controller import Controller
+from cofem.solvers.steps import choice
 
 torch = pytest.importorskip("torch")
 eager_steps = pytest.importorskip("eager_steps")
-engine = pytest.importorskip("cofem.backend._torch.engine")
+steps = pytest.importorskip("cofem.solvers.steps.cuda.steps")
+pool = pytest.importorskip("cofem.solvers.steps.cuda.pool")
 
 
 @pytest.fixture(autouse=True, params=["looks are cheap", "looks are dear"])
 def cheap(request, monkeypatch):
     """Plain torch on the CPU, looked at as large batches are on a GPU, or as small ones."""
-    monkeypatch.setattr(engine, "make_steps", eager_steps.EagerSteps)
+    monkeypatch.setattr(steps, "make_passes", eager_steps.EagerPasses)
     value = request.param == "looks are cheap"
-    monkeypatch.setattr(engine.Engine, "looks_are_cheap", value)
-    monkeypatch.setattr(engine.Engine, "steps_between_looks", 1 if value else 3)
+    monkeypatch.setattr(steps.CudaSteps, "looks_are_cheap", value)
+    monkeypatch.setattr(steps.CudaSteps, "steps_between_looks", 1 if value else 3)
     return value
 
 
@@ -33,23 +35,16 @@ def moved(matrix):
 
 
 def on_device(matrix, rhs, preconditioner, **options):
-    """Solve with the device's solver, as ``solve`` would call it on CUDA."""
-    count = rhs.shape[0]
-    rtol = np.broadcast_to(np.asarray(options.pop("rtol", 1e-6), float), (count,))
-    balance = np.broadcast_to(np.asarray(options.pop("balance", 0.0), float), (count,))
+    """Solve with the steps of a device, as ``solve`` does on CUDA."""
     start = options.pop("start", None)
-    system = moved(matrix)
-    return solve_on_device(
-        system.with_unit_scale(),
-        torch.asarray(rhs) / system.scale,
-        system.scale / torch.asarray(preconditioner),
-        None if start is None else torch.asarray(start),
-        rtol,
-        balance,
-        options.pop("max_steps", 1000),
-        options.pop("keep_coefficients", False),
-        options.pop("joint", False),
-    )
+    if start is not None:
+        options["start"] = torch.asarray(start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "has_engine", lambda x: True)
+        return solve(
+            moved(matrix), torch.asarray(rhs), preconditioner=torch.asarray(preconditioner),
+            **options,
+        )  # fmt: skip
 
 
 TOLERANCES = np.array([1e-2, 1e-8, 1e-4, 1e-6, 1e-6])
@@ -145,13 +140,13 @@ def test_few_systems_left_leave_the_others_behind(monkeypatch, cheap):
     rtol = np.full(16, 1e-1)
     rtol[[5, 13]] = 1e-10  # in the third and the seventh pair
     sizes = []
-    advance = engine.Engine.advance
+    step = steps.CudaSteps.step
 
-    def watched(self, number):
+    def watched(self, record):
         sizes.append(self.active.rows)
-        advance(self, number)
+        step(self, record)
 
-    monkeypatch.setattr(engine.Engine, "advance", watched)
+    monkeypatch.setattr(steps.CudaSteps, "step", watched)
     found = on_device(system.gram, rhs, system.jacobi, rtol=rtol)
     assert found.converged.all()
     assert sizes[0] == 8
@@ -196,9 +191,8 @@ def test_the_joint_rule_stops_all_at_once(dtype, kind, started):
         ours = solve(system.gram, rhs, preconditioner=system.jacobi, **options)
         theirs = on_device(system.gram, rhs, system.jacobi, **options)
         np.testing.assert_array_equal(ours.status, theirs.status)
-        # A system without a right-hand side takes no steps here, and leaves at another time.
         busy = [0, 1, 2, 4]
-        np.testing.assert_array_equal(ours.steps[busy], theirs.steps[busy])
+        np.testing.assert_array_equal(ours.steps, theirs.steps)
         scale = 1e-7 * abs(ours.x).max()
         np.testing.assert_allclose(theirs.x.numpy(), ours.x, rtol=0, atol=scale)
         np.testing.assert_allclose(theirs.residual[busy], ours.residual[busy], rtol=1e-2)
@@ -329,16 +323,22 @@ def test_nothing_leaves_the_device_between_looks():
     system = dct_system(0, d=64, n=30)
     rhs = torch.asarray(draw(np.random.default_rng(0), (4, 64), "float64"))
     gram = moved(system.gram).with_unit_scale()
-    made = backend.engine_for(gram.operator.masked_transform(rhs), rhs, 0)
+    product = gram.operator.masked_transform(rhs)
     inverse = 1 / torch.asarray(system.jacobi)
-    made.load(rhs, None, inverse, gram.diagonal, np.full(4, 1e-12), np.zeros(4))
-    with Count():
-        made.advance(10)
-    assert Count.reads == 0
-    assert made.running_rows().all()  # the look itself is the only read
-    assert int(made.state.steps.min()) == 10
+    with pool.steps_for(product, rhs, 0) as made:
+        made.load(product, rhs, None, inverse, gram.diagonal, joint=False)
+        rules = {"joint": False, "keep_coefficients": False, "max_steps": 1000}
+        controller = Controller(made, np.full(4, 1e-12), np.full(4, 0.1), **rules)
+        with Count():
+            controller._begin()
+            controller._advance(10, record=False)
+            controller._verify()
+            controller._lower_and_mark()
+        assert Count.reads == 0
+        assert made.look()  # the look itself is the only read
+        assert int(made.state.steps.min()) == 10
 
 
-def test_engines_for_numpy_are_refused():
+def test_fused_kernels_are_for_cuda():
     assert not backend.has_engine(np.zeros(2))
     assert not backend.has_engine(torch.zeros(2))  # the CPU has its own solver

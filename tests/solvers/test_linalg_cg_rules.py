@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from linalg_cases import draw, random_system
 
-from cofem.solvers import solve
+from cofem.operators import Dense
+from cofem.solvers import ShiftedGram, solve
 
 SEEDS = range(4)
 
@@ -86,3 +87,32 @@ def test_the_joint_rule_neglects_the_small_systems():
     assert system.residual(joint.x, rhs, system.jacobi)[1] > 0.1
     assert own.steps[0] == 1
     assert system.residual(own.x, rhs, system.jacobi)[1] <= 1.001e-4
+
+
+def test_a_start_within_the_tolerance_must_balance_too():
+    """As the mean of an earlier iteration, where one coefficient dwarfs the right-hand side."""
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(30, 50))
+    alpha = 10.0 ** rng.uniform(-2, 2, 50)
+    matrix = ShiftedGram(Dense(phi), 400.0, alpha)
+    z = np.zeros(50)
+    z[:5], z[7] = 1.0, 1e5
+    rhs = 400.0 * (phi.T @ (phi @ z))[None, :]
+    diagonal = 400.0 * np.sum(phi**2, axis=0) + alpha
+    dense = 400.0 * phi.T @ phi + np.diag(alpha)
+    exact = np.linalg.solve(dense, rhs[0])
+    # Off by what the tolerance allows, in a direction that the data do not see.
+    null = np.linalg.svd(phi)[2][-1]
+    start = (exact + 30.0 * null)[None, :]
+    options = {"preconditioner": diagonal, "rtol": 1e-6, "max_steps": 2000}
+    loose = solve(matrix, rhs, start=start, **options)
+    strict = solve(matrix, rhs, start=start, balance=1e-3, **options)
+
+    def ratio(x):
+        """Return the residual beside the diagonal's part of A x, in the norm of M⁻¹."""
+        left, force = rhs[0] - dense @ x, alpha * x
+        return np.sqrt(np.sum(left**2 / diagonal) / np.sum(force**2 / diagonal))
+
+    assert loose.steps[0] == 0  # within the tolerance,
+    assert ratio(loose.x[0]) > 1e-3  # and out of balance
+    assert ratio(strict.x[0]) <= 1.01e-3

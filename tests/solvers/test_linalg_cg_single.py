@@ -7,14 +7,14 @@ import pytest
 
 from cofem.operators import DCT, FiniteDifference, Fourier
 from cofem.solvers import cg, solve
-from cofem.solvers.cg_result import Status
 from cofem.solvers.systems import ShiftedGram, SparsifiedGram
+from cofem.solvers.verdicts import Status
 
 D = 2048
 
 
-class Spy(cg.BlockSolver):
-    """The solver, with a list of the precisions and heights it was asked for."""
+class Spy(cg.NumpySteps):
+    """The steps, with a list of the precisions and heights it was asked for."""
 
     seen: ClassVar[list[tuple[str, int]]] = []
 
@@ -27,7 +27,7 @@ class Spy(cg.BlockSolver):
 def small_blocks(monkeypatch):
     Spy.seen = []
     monkeypatch.setattr(cg, "BLOCK", D * 8)  # one row in double precision
-    monkeypatch.setattr(cg, "BlockSolver", Spy)
+    monkeypatch.setattr(cg, "NumpySteps", Spy)
 
 
 def system(kind, seed):
@@ -105,15 +105,16 @@ def test_what_single_precision_cannot_solve_is_solved_again(monkeypatch):
     matrix, rhs, preconditioner = system("real", 2)
     attempts = []
 
-    class Failing(Spy):
-        def run(self, max_steps):
-            found = super().run(max_steps)
-            attempts.append((str(self.p.dtype), found.rows))
-            if self.p.dtype == np.float32:
+    class Failing(cg.Controller):
+        def run(self):
+            found = super().run()
+            dtype = self._steps.p.dtype
+            attempts.append((str(dtype), found.rows))
+            if dtype == np.float32:
                 found.status[:] = Status.STAGNATED
             return found
 
-    monkeypatch.setattr(cg, "BlockSolver", Failing)
+    monkeypatch.setattr(cg, "Controller", Failing)
     found = solve(matrix, rhs, preconditioner=preconditioner, rtol=0.03, max_steps=500)
     assert found.converged.all()
     assert {dtype for dtype, _ in attempts} == {"float32", "float64"}

@@ -30,17 +30,17 @@ EDGE = [(1e-3, 1e-5), (1e-4, 1e-4), (1e-5, 1e-3)]
 @pytest.fixture
 def restarts(monkeypatch):
     """Count the restarts from the true residual."""
-    from cofem.solvers.cg_blocks import BlockSolver
+    from cofem.solvers.controller import Controller
 
     counted = []
-    original = BlockSolver._restarted
+    original = Controller._verify
 
-    def restarted(self, candidates):
-        out = original(self, candidates)
-        counted.append(int(out.sum()))
-        return out
+    def verified(self):
+        original(self)
+        s = self._steps.scalars
+        counted.append(int(np.sum((s.true > s.target) & ~s.stuck & ~s.bad)))
 
-    monkeypatch.setattr(BlockSolver, "_restarted", restarted)
+    monkeypatch.setattr(Controller, "_verify", verified)
     return counted
 
 

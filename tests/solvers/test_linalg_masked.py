@@ -8,8 +8,8 @@ from linalg_cases import draw, eps, random_system
 from cofem import backend
 from cofem.operators import Dense
 from cofem.solvers import ShiftedGram, Status, kernels, solve
-from cofem.solvers.kernels import ArrayKernels
 from cofem.solvers.quadrature import log_quadratic_form
+from cofem.solvers.steps.array_steps import ArrayKernels
 
 torch = pytest.importorskip("torch")
 torch.set_num_threads(1)

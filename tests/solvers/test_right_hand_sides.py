@@ -68,13 +68,13 @@ def test_loose_systems_are_made_in_single_precision_and_close(dtype, monkeypatch
     wanted = estimate(matrix, alpha, like, rademacher, 1e-2)
     made = []
 
-    class Watched(cg.BlockSolver):
+    class Watched(cg.NumpySteps):
         def __init__(self, matrix, rhs, *arguments, **options):
             made.append(rhs.dtype)
             super().__init__(matrix, rhs, *arguments, **options)
 
     monkeypatch.setattr(cg, "BLOCK", D * 8)
-    monkeypatch.setattr(cg, "BlockSolver", Watched)
+    monkeypatch.setattr(cg, "NumpySteps", Watched)
     found = estimate(matrix, alpha, like, rademacher, 1e-2)
     assert set(made) == {np.dtype(np.complex64 if np.dtype(dtype).kind == "c" else np.float32)}
     np.testing.assert_allclose(found.diagonal, wanted.diagonal, atol=1e-4)

@@ -22,15 +22,11 @@ from cofem.backend.arrays import (
     require_same_home,
     to_numpy,
 )
-from cofem.backend.batches import (
-    engine_for,
-    forget_engines,
-    give_back_engine,
-    has_engine,
-    repeated,
-)
 from cofem.backend.constants import Cache, Constant
+from cofem.backend.device_memory import device_memory_left, is_out_of_memory
+from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
+    ARRAYS_OF_A_BATCH,
     Device,
     devices,
     few_blas_threads,
@@ -40,19 +36,16 @@ from cofem.backend.machine import (
 )
 from cofem.backend.numerics import (
     erfcx,
-    field_factor,
-    field_sums,
     group_means,
     inverse_cholesky,
     places_of,
-    probe_sums,
-    sample_variance,
 )
 from cofem.backend.products import MaskedTransform, even_odd
 from cofem.backend.random import Random
 from cofem.backend.transforms import dct, dctn, fft_module, idct, idctn
 
 __all__ = [
+    "ARRAYS_OF_A_BATCH",
     "Array",
     "Cache",
     "Constant",
@@ -66,37 +59,34 @@ __all__ = [
     "conj",
     "dct",
     "dctn",
+    "device_memory_left",
     "device_of",
     "devices",
-    "engine_for",
     "erfcx",
     "even_odd",
     "few_blas_threads",
     "fft_module",
-    "field_factor",
-    "field_sums",
     "forget_engines",
     "from_numpy",
-    "give_back_engine",
     "group_means",
     "has_engine",
     "idct",
     "idctn",
+    "in_one_launch",
     "inverse_cholesky",
     "is_array",
     "is_complex",
     "is_numpy",
+    "is_out_of_memory",
+    "is_recording",
     "library",
     "n_threads",
     "namespace",
     "places_of",
-    "probe_sums",
     "real",
     "real_dtype",
-    "repeated",
     "require_same_home",
     "rows_at_once",
-    "sample_variance",
     "steps_between_looks",
     "to_numpy",
 ]

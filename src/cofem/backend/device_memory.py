@@ -1,10 +1,45 @@
-"""How much memory a computation takes on its device, and a limit to it."""
+"""How much memory a device has left, what a computation takes of it, and a limit to that."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cofem.backend.batches import forget_engines
+from cofem.backend.arrays import Array
+from cofem.backend.launches import forget_engines, has_engine
+
+
+def device_memory_left(x: Array) -> float | None:
+    """Return how many bytes the device of ``x`` can still give, or None where it does not tell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> device_memory_left(np.zeros(2)) is None
+    True
+    """
+    if not has_engine(x):
+        return None
+    import torch
+
+    free, _ = torch.cuda.mem_get_info(x.device)
+    # What torch keeps for itself and does not use is as good as free.
+    idle = torch.cuda.memory_reserved(x.device) - torch.cuda.memory_allocated(x.device)
+    return float(free + idle)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a library says with ``error`` that its device's memory is full.
+
+    Examples
+    --------
+    >>> is_out_of_memory(RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"))
+    True
+    >>> is_out_of_memory(RuntimeError("shapes differ"))
+    False
+    """
+    # torch's, CuPy's and JAX's own exceptions, and what cuFFT says when it has no work space.
+    words = ("out of memory", "OutOfMemory", "RESOURCE_EXHAUSTED", "CUFFT_ALLOC_FAILED")
+    return any(word in f"{type(error).__name__}: {error}" for word in words)
 
 
 class DeviceMemory:

@@ -15,6 +15,10 @@ import threadpoolctl
 
 from cofem.backend.arrays import Array, device_of, is_numpy
 
+# Measured on an H200 with D = 10^8: X, R and P, right-hand sides and solutions, starts,
+# spectra and the work space of the FFT.
+ARRAYS_OF_A_BATCH = 14
+
 
 def n_threads() -> int:
     """How many threads to use on a CPU: ``COFEM_NUM_THREADS``, or the cores we may run on."""
@@ -35,7 +39,7 @@ def rows_at_once(x: Array, n_columns: int) -> int:
     """How many systems of ``n_columns`` unknowns to solve together, like ``x``.
 
     A CPU works row by row and gains nothing from more; a GPU wants as many as its
-    memory holds, with about 14 arrays of the batch's size alive at a time.
+    memory holds, with :data:`ARRAYS_OF_A_BATCH` arrays of its size alive at a time.
 
     Examples
     --------
@@ -49,7 +53,8 @@ def rows_at_once(x: Array, n_columns: int) -> int:
     import torch
 
     memory = torch.cuda.get_device_properties(device).total_memory
-    return int(min(64, max(1, 0.8 * memory // (14 * n_columns * x.dtype.itemsize))))
+    size = ARRAYS_OF_A_BATCH * n_columns * x.dtype.itemsize
+    return int(min(64, max(1, 0.8 * memory // size)))
 
 
 class _OneBlasThread:

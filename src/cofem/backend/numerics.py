@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import array_api_compat as compat
@@ -12,15 +10,12 @@ import numpy as np
 from cofem.backend.array_types import SameArray
 from cofem.backend.arrays import (
     Array,
-    conj,
     device_of,
     from_numpy,
     is_numpy,
     namespace,
-    real,
     to_numpy,
 )
-from cofem.backend.batches import has_engine
 
 
 def group_means(x: Array, labels: np.ndarray, sizes: np.ndarray) -> Array:
@@ -99,112 +94,3 @@ def erfcx(x: Array) -> Array:
 
         return torch.special.erfcx(x)
     return from_numpy(scipy.special.erfcx(to_numpy(x)), x)
-
-
-def probe_sums(
-    p: Array, x: Array, scaling: Array, finished: bool = False
-) -> tuple[Array, Array]:
-    """Return Σ e and Σ e² over the rows of e = Re(p̄∘x)∘scaling.
-
-    ``finished``: the mean of the rows and their sample variance (zero of one row).
-
-    Examples
-    --------
-    >>> p, x = np.array([[1.0, -1.0], [1.0, 1.0]]), np.array([[3.0, -2.0], [5.0, 4.0]])
-    >>> probe_sums(p, x, np.ones(2))
-    (array([8., 6.]), array([34., 20.]))
-    >>> probe_sums(p, x, np.ones(2), finished=True)
-    (array([4., 3.]), array([2., 2.]))
-    """
-    if has_engine(x):
-        from cofem.backend._torch import sums
-
-        return sums.probe_sums(p, x, scaling, finished)
-    xp, n = namespace(x), x.shape[0]
-    one = real(conj(p) * x) * scaling
-    total, squares = xp.sum(one, axis=0), xp.sum(one * one, axis=0)
-    return sample_variance(total, squares, n) if finished else (total, squares)
-
-
-def sample_variance(total: Array, squares: Array, n: int) -> tuple[Array, Array]:
-    """Return the mean and the sample variance from n numbers' sum and sum of squares.
-
-    Examples
-    --------
-    >>> sample_variance(np.array([8.0]), np.array([34.0]), 2)
-    (array([4.]), array([2.]))
-    """
-    xp = namespace(total)
-    mean = total / n
-    spread = xp.clip(squares / n - mean**2, min=0.0)  # which rounding could make negative
-    return mean, spread * (n / max(n - 1, 1))
-
-
-# The first steps towards a field's factor are made with every so many coordinates.
-THINNED = 16
-FieldSums = Callable[[Any, Any, float], tuple[float, float]]
-
-
-def field_sums(alpha: Array, theta: Array, c: float) -> tuple[float, float]:
-    """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): what a trace and its slope need.
-
-    In double precision, and with one transfer from a device.
-
-    Examples
-    --------
-    >>> field_sums(np.array([1.0, 3.0]), np.ones(2), 1.0)
-    (1.25, 0.4375)
-    """
-    xp = namespace(alpha)
-    below = c * theta
-    h, rest = alpha / (alpha + below), below / (alpha + below)  # 1 − h would cancel
-    pair = xp.stack([xp.sum(h, dtype=xp.float64), xp.sum(h * rest, dtype=xp.float64)])
-    total, spread = to_numpy(pair)
-    return float(total), float(spread)
-
-
-def field_factor(
-    alpha: Array, theta: Array, top: float, trace: Any, sums_of: FieldSums | None = None
-) -> Any:
-    """Return c in [0, top] with Σ α/(α + cθ) = trace, as near as those limits allow.
-
-    A number, or a scalar array that stays on its device; ``trace`` may be one too.
-    ``sums_of`` is a faster :func:`field_sums`, for arrays that have one.
-
-    Examples
-    --------
-    >>> round(field_factor(np.array([1.0, 3.0]), np.ones(2), 10.0, 1.25), 6)
-    1.0
-    """
-    if has_engine(alpha):
-        from cofem.backend._torch import sums
-
-        return sums.field_factor(alpha, theta, top, trace)
-    xp, trace, n = namespace(alpha), float(trace), alpha.shape[0]
-    low, high = -45.0, 0.0  # of t = log(c/top): from nothing to top
-    if trace >= n:
-        return top * math.exp(low)
-    t, top_tried = 0.0, True
-    if sums_of is not None and n > 100 * THINNED:
-        # Most of the way with a few of the coordinates.
-        few = xp.asarray(alpha[::THINNED], copy=True)
-        share = trace * len(few) / n
-        beside = xp.asarray(theta[::THINNED], copy=True)
-        t = math.log(field_factor(few, beside, top, share, sums_of) / top)
-        top_tried = t == 0.0
-    for _ in range(60):
-        total, slope = (sums_of or field_sums)(alpha, theta, top * math.exp(t))
-        excess = total - trace
-        if t == 0.0 and excess >= 0:
-            break
-        low, high = (t, high) if excess > 0 else (low, t)
-        # Newton's step, and half the bracket where that leaves it.
-        following = t + excess / slope if slope > 0 else math.inf
-        newton = low < following < high
-        if not newton:
-            following = (low + high) / 2 if top_tried or following < high else 0.0
-            top_tried = top_tried or following == 0.0
-        moved, t = abs(following - t), following
-        if moved <= 1e-3 and newton:  # the next step would be about its square
-            break
-    return top * math.exp(t)

@@ -18,20 +18,19 @@ CG_ARRAYS = 6
 
 
 def refuse_too_large(model: Model, method: Method) -> None:
-    """Raise MemoryError if the method needs more than this machine has.
-
-    Only the host's memory is checked; a GPU raises its own error when its memory is full.
-    """
-    most = physical_memory()
-    if most is None or not backend.is_numpy(model.like):
+    """Raise MemoryError if the method needs more than this machine has, or its GPU has left."""
+    on_host = backend.is_numpy(model.like)
+    most = physical_memory() if on_host else backend.device_memory_left(model.like)
+    if most is None:
         return
     need = bytes_needed(model, method)
     needs = NEEDS[method.name]
     if need <= most:
         return
     raise MemoryError(
-        f'method "{method.name}" needs about {_size(need)} for {needs.what(model)}, and this '
-        f"machine has {_size(most)}: {needs.way_out(method)}"
+        f'method "{method.name}" needs about {_size(need)} for {needs.what(model)}, and '
+        f"{'this machine has' if on_host else _device(model) + ' has left'} {_size(most)}: "
+        f"{needs.way_out(method)}"
     )
 
 
@@ -82,7 +81,12 @@ def _covariance_free_bytes(model: Model, method: CoFEM) -> float:
     systems = min(block, max(method.n_probes, method.report_probes)) + len(model.tasks)
     narrow = backend.namespace(model.like).finfo(model.like.dtype).bits // 8
     width = 2 * narrow if backend.is_complex(model.like) else narrow
-    return float(width * CG_ARRAYS * systems * max(model.n_unknowns, model.n_precisions))
+    arrays = CG_ARRAYS if backend.is_numpy(model.like) else backend.ARRAYS_OF_A_BATCH
+    return float(width * arrays * systems * max(model.n_unknowns, model.n_precisions))
+
+
+def _device(model: Model) -> str:
+    return f"device {backend.device_of(model.like)}"
 
 
 def _vectors(model: Model) -> str:

@@ -48,6 +48,9 @@ class Verdict(enum.Enum):
         "after {sweeps} sweeps: the columns of phi are too alike for more than a rough answer"
     )
     MEAN_SETTLED = "the mean changes by less than tol={tol:g} per iteration"
+    ONLY_JITTERS = (
+        "the mean does not drift any more; it moves by {change:.2g} per iteration, with the draws"
+    )
     NO_MOVE_LEFT = "no move raises the log evidence by min_gain={min_gain:g}"
     STOPPED = "stopped by the callback"
     AS_ASKED = "ran the {max_iter} iterations asked for (tol=0)"
@@ -76,7 +79,8 @@ class Verdict(enum.Enum):
         """Whether this is a good end of a fit."""
         return self in (
             Verdict.SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED,
-            Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
+            Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.ONLY_JITTERS, Verdict.NO_MOVE_LEFT,
+            Verdict.GIVEN,
         )  # fmt: skip
 
 

@@ -27,8 +27,9 @@ from cofem.many.layout import FAILED, PENDING, Outcome
 from cofem.many.marginals import kept_of
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store, open_store
+from cofem.many.together import fit_together, on_device
 from cofem.model.validation import flag
-from cofem.operators import LinearOperator
+from cofem.operators import LinearOperator, as_operator
 from cofem.progress import CountProgress
 
 # A chunk of problems takes about this many seconds, and returns at most this many bytes.
@@ -61,7 +62,8 @@ def fit_many(
     phi : array, sparse array or operator (N, D)
     Y : array (P, N)
         May be memory-mapped: rows are read as they are needed. Tensors on the host are
-        welcome, here and for phi; the results are NumPy's arrays all the same.
+        welcome, here and for phi; the results are NumPy's arrays all the same. Rows on a
+        device are fitted together, with ``prior="ard"`` and the noise given.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
     store : path, optional
@@ -100,11 +102,12 @@ def fit_many(
     if n_jobs is not None:
         check_jobs(n_jobs)
     flag("progress", progress)
+    check_options(fit_options)
+    if on_device(Y):
+        return fit_together(as_operator(phi), Y, fit_options, store)
     op = operator_of(phi)
     Y = problems_of(Y, op)
-    check_options(fit_options)
-    noise = noise_of(fit_options, len(Y))
-    work = _Work(op, Y, noise, fit_options)
+    work = _Work(op, Y, noise := noise_of(fit_options, len(Y)), fit_options)
     same = {} if store is None else identity(op, Y, {**fit_options, "noise_precision": noise})
     target = open_store(store, same, resume)
     state = target.state(len(Y))

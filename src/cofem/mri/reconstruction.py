@@ -92,7 +92,7 @@ def reconstruct(
     callback : function, optional
         Called after every iteration.
     progress : bool
-        Show a progress bar.
+        Show a progress bar, with the time that is left at most.
     options : optional
         :class:`cofem.mri.ImageOptions`, or :class:`cofem.CoFEM` for "gradient": what
         experiments change.
@@ -136,23 +136,23 @@ def reconstruct(
     if isinstance(data, KSpace) and data.fully_sampled:
         return inverse_transform(data, real, noise)
 
-    def run(call: Callable[[Progress], None] | None) -> Reconstruction:
+    def run(show: Callable[[Progress], None] | None) -> Reconstruction:
         if model == "image":
             settings = ImageOptions() if options is None else options
             return reconstruct_image(
-                data, real, phase, noise, settings, max_iter, tol, n_samples, seed, call
+                data, real, phase, noise, settings, max_iter, tol, n_samples, seed, callback, show
             )
         if data.sensitivities is not None or not isinstance(data, KSpace):
             raise ValueError('model="gradient" is for one coil; use model="image"')
         return reconstruct_by_gradients(
-            data, real, noise, options, max_iter, tol, n_samples, seed, call
+            data, real, noise, options, max_iter, tol, n_samples, seed, _both(callback, show)
         )
 
     if progress:
         with FitProgress(label="mri") as bar:
-            found = run(_both(callback, bar.update))
+            found = run(bar.update)
     else:
-        found = run(callback)
+        found = run(None)
     if not found.converged:
         warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
     return found
@@ -172,11 +172,11 @@ def checked_noise(noise_std: Any, data: Measured) -> np.ndarray | None:
 
 
 def _both(
-    first: Callable[[Progress], None] | None, second: Callable[[Progress], None]
+    first: Callable[[Progress], None] | None, second: Callable[[Progress], None] | None
 ) -> Callable[[Progress], None]:
     def call(state: Progress) -> None:
-        if first is not None:
-            first(state)
-        second(state)
+        for one in (first, second):
+            if one is not None:
+                one(state)
 
     return call

@@ -19,12 +19,13 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.operators import Identity
 from cofem.solvers.allocation import keep_freed_memory
-from cofem.solvers.cg_blocks import BlockSolver
-from cofem.solvers.cg_masked import solve_masked
-from cofem.solvers.cg_result import CGResult, Status
+from cofem.solvers.controller import Controller
 from cofem.solvers.right_hand_sides import GivenRows, ProbeRows
+from cofem.solvers.steps.choice import steps_for
+from cofem.solvers.steps.numpy_steps import NumpySteps
 from cofem.solvers.systems import Matrix, ShiftedGram
 from cofem.solvers.threads import in_threads
+from cofem.solvers.verdicts import CGResult, Status
 
 __all__ = ["CGResult", "Status", "solve"]
 
@@ -99,6 +100,9 @@ def solve(
         return CGResult(x, steps=none, residual=np.zeros(0), status=none, rows=0)
     tolerance = np.broadcast_to(np.asarray(rtol, dtype=np.float64), (n_rows,))
     balances = np.broadcast_to(np.asarray(balance, dtype=np.float64), (n_rows,))
+    rules: dict[str, Any] = {
+        "joint": joint, "keep_coefficients": keep_coefficients, "max_steps": max_steps,
+    }  # fmt: skip
     # A x = b and (A/scale) x = b/scale are the same system, and so are their norms
     # relative to each other.
     scale = matrix.scale
@@ -106,10 +110,9 @@ def solve(
     matrix = matrix.with_unit_scale()
     if not isinstance(rhs, ProbeRows) and not backend.is_numpy(rhs):
         rhs = rhs / scale
-        return solve_masked(
-            matrix, rhs, inverse, start, tolerance, balances, max_steps, joint,
-            keep_coefficients,
-        )  # fmt: skip
+        kept = max_steps if keep_coefficients else 0
+        with steps_for(matrix, rhs, inverse, start, joint, kept) as steps:
+            return Controller(steps, tolerance, balances, **rules).run()
     systems = rhs if isinstance(rhs, ProbeRows) else GivenRows(rhs)
     whole = _Part(slice(0, n_rows), matrix, backend.to_numpy(inverse), systems.dtype)
     parts = [whole]
@@ -120,18 +123,15 @@ def solve(
 
     def attempt(part: _Part) -> CGResult:
         rows = systems.rows(part.rows, part.dtype)
-        found = BlockSolver(
+        steps = NumpySteps(
             part.matrix,
             rows,
             part.inverse,
             factor=1 / scale,
             start=None if start is None else backend.to_numpy(start)[part.rows],
-            rtol=tolerance[part.rows],
-            balance=balances[part.rows],
-            joint=joint,
-            keep_coefficients=keep_coefficients,
             dtype=part.dtype,
-        ).run(max_steps)
+        )
+        found = Controller(steps, tolerance[part.rows], balances[part.rows], **rules).run()
         systems.take(part.rows, rows, backend.to_numpy(found.x))
         return found
 
@@ -152,18 +152,12 @@ def warm_up() -> None:
     """
     whole = _Part(slice(0, 2), ShiftedGram(Identity(4), 1.0, np.ones(4)), np.ones(4), _DOUBLE)
     for part in (whole, whole.in_single_precision()):
-        BlockSolver(
-            part.matrix,
-            np.ones((2, 4)),
-            part.inverse,
-            factor=1.0,
-            start=None,
-            rtol=np.full(2, 0.1),
-            balance=np.zeros(2),
-            joint=False,
-            keep_coefficients=False,
-            dtype=part.dtype,
-        ).run(4)
+        steps = NumpySteps(
+            part.matrix, np.ones((2, 4)), part.inverse, factor=1.0, start=None, dtype=part.dtype
+        )
+        Controller(
+            steps, np.full(2, 0.1), np.zeros(2), joint=False, keep_coefficients=False, max_steps=4
+        ).run()
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from cofem import backend
-from cofem.backend import Array
 from cofem.solvers.compiled import REORDERED, compiled
 
 # Loops over tiles take slices of them: an index that starts elsewhere than at zero might be
@@ -132,42 +130,47 @@ def advance(
     g: np.ndarray,
     diagonal: np.ndarray,
     inverse: np.ndarray,
+    systems: np.ndarray,
     unit: np.ndarray,
     rho: np.ndarray,
     largest: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Take one CG step in place; ρ and the largest inverse step length follow it.
+    steps: np.ndarray,
+    bad: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Take one CG step in place; ρ, the largest inverse step length and the count follow it.
 
-    One call, so that Python's lock is taken once a step. Rows without positive
-    curvature, NaN included, have failed and stay as they are, and so do rows that are
-    solved, which only the joint rule keeps.
+    One call, so that Python's lock is taken once a step. Rows belong to ``systems``, and
+    scalars are theirs. Rows without positive curvature, NaN included, have failed and stay
+    as they are, and so do rows that are solved, which only the joint rule keeps.
 
     Returns
     -------
-    failed, length, ratio : array (Q,)
-        Which rows have failed, and the two coefficients of the textbook's CG.
+    length, ratio : array (rows,)
+        The two coefficients of the textbook's CG.
     """
     curved = curvature(p, g, diagonal)
     n_rows = len(curved)
     step, length, ratio = np.zeros(n_rows), np.zeros(n_rows), np.zeros(n_rows)
-    failed = np.zeros(n_rows, dtype=np.bool_)
     for q in range(n_rows):
-        if curved[q] > 0 and rho[q] > 0:
-            step[q] = unit[q] / curved[q]
-            length[q] = step[q] * (unit[q] / rho[q])  # γ for P itself
-            largest[q] = max(largest[q], 1 / length[q])
-        else:
-            failed[q] = rho[q] != 0
+        k = systems[q]
+        if curved[q] > 0 and rho[k] > 0:
+            step[q] = unit[k] / curved[q]
+            length[q] = step[q] * (unit[k] / rho[k])  # γ for P itself
+            largest[k] = max(largest[k], 1 / length[q])
+            steps[k] += 1
+        elif rho[k] != 0:
+            bad[k] = True
     rho_new = descend(r, g, step, inverse)
     factor = np.zeros(n_rows)
     for q in range(n_rows):
+        k = systems[q]
         if step[q] > 0:
-            ratio[q] = rho_new[q] / rho[q]
+            ratio[q] = rho_new[q] / rho[k]
             if rho_new[q] > 0:
-                factor[q] = unit[q] / rho_new[q]
-            rho[q] = rho_new[q]
+                factor[q] = unit[k] / rho_new[q]
+            rho[k] = rho_new[q]
     turn(x, p, r, step, factor, inverse)
-    return failed, length, ratio
+    return length, ratio
 
 
 @compiled(**REORDERED)
@@ -195,16 +198,6 @@ def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return total, squares
 
 
-@compiled(**REORDERED)
-def sample_variance(total: np.ndarray, squares: np.ndarray, n: int) -> None:
-    """Turn a sum and a sum of squares of n numbers into mean and sample variance, in place."""
-    unbiased = n / max(n - 1, 1)
-    for j in range(total.shape[0]):
-        mean = total[j] / n
-        total[j] = mean
-        squares[j] = max(squares[j] / n - mean * mean, 0.0) * unbiased
-
-
 @compiled
 def moving(new: np.ndarray, old: np.ndarray, precision: np.ndarray, limit: float) -> int:
     """Return how many entries of (L, D) rows moved by more than √(limit / precision)."""
@@ -226,32 +219,3 @@ def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
         distance += _dot(step, step)
         size += _dot(new[j], new[j])
     return distance, size
-
-
-class ArrayKernels:
-    """The same updates in the array API standard: new arrays, any library."""
-
-    def __init__(self, xp: backend.Namespace) -> None:
-        self._xp = xp
-
-    def weighted_norm_squared(self, r: Array, weight: Array) -> Array:
-        """Σ_j weight_j |r_j|² of every row."""
-        return self._xp.sum(weight * backend.abs_squared(r), axis=-1)
-
-    def curvature(self, p: Array, g: Array, diagonal: Array) -> tuple[Array, Array]:
-        """Return G + diagonal∘P and its inner product with P."""
-        g = g + diagonal * p
-        return g, self._xp.sum(backend.real(backend.conj(p) * g), axis=-1)
-
-    def descend(
-        self, x: Array, r: Array, p: Array, g: Array, step: Array, inverse: Array
-    ) -> tuple[Array, Array, Array]:
-        """Return X + step P, R − step G and rᴴM⁻¹r."""
-        step = step[:, None]
-        x = x + step * p
-        r = r - step * g
-        return x, r, self.weighted_norm_squared(r, inverse)
-
-    def turn(self, p: Array, r: Array, factor: Array, inverse: Array) -> Array:
-        """Return P + factor M⁻¹R."""
-        return p + factor[:, None] * (inverse * r)

@@ -11,7 +11,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.solvers import kernels
-from cofem.solvers.cg_result import CGResult, Coefficients
+from cofem.solvers.verdicts import CGResult, Coefficients
 
 
 class ProbeSums:
@@ -22,37 +22,30 @@ class ProbeSums:
     modulus_one : bool
         Whether every entry of a probe has modulus one, so that three of the sums are
         known beforehand.
-    whole : int
-        If it is known that a block of so many probes is all there will be: their number.
     """
 
-    def __init__(self, modulus_one: bool, whole: int = 0) -> None:
-        self._modulus_one, self._whole = modulus_one, whole
+    def __init__(self, modulus_one: bool) -> None:
+        self._modulus_one = modulus_one
         self._sums: list[Any] = []
-        self._finished: tuple[Array, Array] | None = None
 
     def add(self, p: Any, x: Any, scaling: Any) -> None:
         """Add probes p (K, D) with their solutions x: the estimates Re(p̄∘x)∘scaling."""
-        if self._modulus_one and backend.is_numpy(x):
-            sums = kernels.probe_sums(p * scaling, np.ascontiguousarray(x))
-            self.add_sums([total.astype(scaling.dtype, copy=False) for total in sums])
-        elif self._modulus_one and p.shape[0] == self._whole:
-            self._finished = backend.probe_sums(p, x, scaling, finished=True)
-        elif self._modulus_one:
-            self.add_sums([*backend.probe_sums(p, x, scaling)])
-        else:
-            self.add_sums(_weighted(p, x, scaling))
+        make = probe_sums if self._modulus_one else _weighted
+        self.add_sums([*make(p, x, scaling)])
 
     def add_sums(self, new: list[Any]) -> None:
         """Add what was summed elsewhere: of the estimates, and of their squares."""
         self._sums = [a + b for a, b in zip(self._sums, new, strict=True)] if self._sums else new
 
-    def share(self, group: Group, beside: Array | None) -> Array | None:
-        """Add up over the processes, and with the same call the solutions ``beside``."""
+    def share(self, group: Group, beside: Array | None, like: Array) -> Array | None:
+        """Add up over the processes, and with the same call the solutions ``beside``.
+
+        In like's precision: what is sent is what costs.
+        """
         if group.size == 1:
             return beside
         xp = backend.namespace(self._sums[0])
-        rows = xp.stack(self._sums)
+        rows = xp.astype(xp.stack(self._sums), like.dtype)
         if beside is None:
             total = group.sum(rows)
         else:
@@ -62,16 +55,13 @@ class ProbeSums:
         self._sums = [backend.real(total[i, :]) for i in range(n)]
         return None if beside is None else total[n:, :]
 
-    def finish(self, n_probes: int) -> tuple[Array, Array]:
-        """Return the estimate (D,) and the sample variance of one probe's."""
-        if self._finished is not None:
-            return self._finished
+    def finish(self, n_probes: int, like: Array) -> tuple[Array, Array]:
+        """Return the estimate (D,) and the sample variance of one probe's, in like's precision."""
         if self._modulus_one:
-            total, squares = self._sums
-            if not backend.is_numpy(total):
-                return backend.sample_variance(total, squares, n_probes)
-            kernels.sample_variance(total, squares, n_probes)  # the sums are ours to change
-            return total, squares
+            found = backend.in_one_launch(
+                sample_variance, *self._sums, n=n_probes, dtype=like.dtype
+            )
+            return found[0], found[1]
         xp = backend.namespace(self._sums[0])
         total, squares, weight, cross, fourth = self._sums
         # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.
@@ -81,6 +71,42 @@ class ProbeSums:
         departure = squares - 2 * diagonal * cross + diagonal**2 * fourth
         spread = xp.clip(departure * n_probes / weight**2, min=0.0)
         return diagonal, spread * (n_probes / max(n_probes - 1, 1))
+
+
+def probe_sums(p: Any, x: Any, scaling: Any) -> tuple[Array, Array]:
+    """Return Σ e and Σ e² over the rows of e = Re(p̄∘x)∘scaling.
+
+    Examples
+    --------
+    >>> p, x = np.array([[1.0, -1.0], [1.0, 1.0]]), np.array([[3.0, -2.0], [5.0, 4.0]])
+    >>> probe_sums(p, x, np.ones(2))
+    (array([8., 6.]), array([34., 20.]))
+    """
+    if backend.is_numpy(x):
+        total, squares = kernels.probe_sums(p * scaling, np.ascontiguousarray(x))
+        return total, squares
+    if backend.has_engine(x):
+        from cofem.solvers.steps.cuda import sums
+
+        return sums.probe_sums(p, x, scaling)
+    xp = backend.namespace(x)
+    one = backend.real(backend.conj(p) * x) * scaling
+    return xp.sum(one, axis=0), xp.sum(one * one, axis=0)
+
+
+def sample_variance(total: Array, squares: Array, *, n: int, dtype: Any) -> tuple[Array, Array]:
+    """Return the mean and the sample variance from n numbers' sum and sum of squares.
+
+    Examples
+    --------
+    >>> sample_variance(np.array([8.0]), np.array([34.0]), n=2, dtype=np.float64)
+    (array([4.]), array([2.]))
+    """
+    xp = backend.namespace(total)
+    mean = total / n
+    spread = xp.clip(squares / n - mean * mean, min=0.0)  # which rounding could make negative
+    spread = spread * (n / max(n - 1, 1))
+    return xp.astype(mean, dtype, copy=False), xp.astype(spread, dtype, copy=False)
 
 
 def _weighted(p: Array, x: Array, scaling: Array) -> list[Array]:

@@ -21,10 +21,10 @@ from cofem.backend import Array
 from cofem.backend.distributed import Alone, Group
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
-from cofem.solvers.cg_result import Coefficients
 from cofem.solvers.probe_sums import ProbeSums, Solved
 from cofem.solvers.right_hand_sides import ProbeRows
 from cofem.solvers.systems import Matrix
+from cofem.solvers.verdicts import Coefficients
 
 ProbeMaker = Callable[[int, int, Array, int], Array]
 """(number, dimension, like, seed) → probes of shape (number, dimension)."""
@@ -148,8 +148,7 @@ def estimate_diagonal(
     array([0.5, 0.2])
     """
     group = Alone() if group is None else group
-    alone = group.size == 1 and n_probes <= block
-    sums, told = ProbeSums(probes is rademacher, n_probes if alone else 0), []
+    sums, told = ProbeSums(probes is rademacher), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None
     in_threads = probes is rademacher and image is None and backend.is_numpy(scaling)
@@ -184,9 +183,9 @@ def estimate_diagonal(
             x = found.x[skip:, :] if image is None else image.forward(found.x[skip:, :])
             sums.add(p, x, scaling)
         told.append(Solved.of(found, skip))
-    beside = sums.share(group, beside)
+    beside = sums.share(group, beside, scaling)
     everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
-    diagonal, variance = sums.finish(n_probes)
+    diagonal, variance = sums.finish(n_probes, scaling)
     return DiagonalEstimate(
         diagonal=diagonal,
         variance=variance,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from cofem.solvers.cg_result import Coefficients
+from cofem.solvers.verdicts import Coefficients
 
 
 def log_quadratic_form(coefficients: Coefficients) -> float:

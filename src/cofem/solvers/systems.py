@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +12,25 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array, SameArray
 from cofem.operators import LinearOperator
+
+
+@dataclass(frozen=True, eq=False)
+class Bulk:
+    """The part of a matrix that is multiplied as it is, by operators that stay the same.
+
+    Attributes
+    ----------
+    owners : tuple
+        The operators: with the same ones it is the same product, but for its inputs.
+    inputs : tuple of arrays
+        Arrays that differ from solve to solve.
+    apply : function
+        (rows, *inputs) → the product for every row.
+    """
+
+    owners: tuple[object, ...]
+    inputs: tuple[Array, ...]
+    apply: Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -42,6 +62,10 @@ class ShiftedGram:
     def bulk(self, x: SameArray) -> SameArray:
         """ΦᴴΦx: the part that ``scale`` multiplies, without the diagonal."""
         return self.operator.gram(x)
+
+    def bulk_parts(self) -> Bulk:
+        """Return what :meth:`bulk` is made of."""
+        return Bulk((self.operator,), (), self.operator.gram)
 
     def with_unit_scale(self) -> ShiftedGram:
         """Return A/scale, which leaves one pass over the data less to do."""
@@ -93,8 +117,16 @@ class SparsifiedGram:
 
     def bulk(self, x: SameArray) -> SameArray:
         """Qx / scale."""
-        inner = (self.weights / self.scale) * self.sparsifier.forward(x)
-        prior: SameArray = self.sparsifier.adjoint(inner)
+        found: SameArray = self._multiplied(x, self.weights / self.scale)
+        return found
+
+    def bulk_parts(self) -> Bulk:
+        """Return what :meth:`bulk` is made of."""
+        owners = (self.operator, self.sparsifier)
+        return Bulk(owners, (self.weights / self.scale,), self._multiplied)
+
+    def _multiplied(self, x: Any, weights: Any) -> Any:
+        prior = self.sparsifier.adjoint(weights * self.sparsifier.forward(x))
         return prior if self.operator is None else self.operator.gram(x) + prior
 
     def with_unit_scale(self) -> SparsifiedGram:

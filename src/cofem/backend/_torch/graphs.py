@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Graphs:
@@ -39,11 +40,61 @@ class Graphs:
             self._graphs[name] = captured(lambda: work(*arguments), self._pool)[0]
         self._graphs[name].replay()
 
+    def forget(self) -> None:
+        """Record all work anew."""
+        self._graphs.clear()
 
-def captured(work: Callable[[], Any], pool: Any = None) -> tuple[Any, Any]:
+
+class Recording:
+    """A captured graph, and the arrays that it reads: they must not be freed before it."""
+
+    def __init__(self, graph: Any, read: list[Any]) -> None:
+        self._graph, self._read = graph, read
+
+    def replay(self) -> None:
+        """Do the work again, on the same addresses."""
+        self._graph.replay()
+
+
+def captured(work: Callable[[], Any], pool: Any = None) -> tuple[Recording, Any]:
     """Return the graph of ``work``, not run yet, and what ``work`` returned."""
     graph = torch.cuda.CUDAGraph()
+    watched = _ArraysRead()
     # Other threads may go on with work of their own meanwhile.
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"), watched:
         found = work()
-    return graph, found
+    return Recording(graph, watched.read()), found
+
+
+class _ArraysRead(TorchDispatchMode):  # type: ignore[misc]
+    """Notes which arrays operations read that were there before.
+
+    An operator may make a table, keep it for a while and drop it for a newer one. The graph
+    would go on reading where it was.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._made: set[int] = set()
+        self._read: dict[int, Any] = {}
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: Any = (), options: Any = None
+    ) -> Any:
+        given = _storages([arguments, options or {}])
+        for place, tensor in given.items():
+            if place not in self._made:
+                self._read[place] = tensor
+        found = function(*arguments, **(options or {}))
+        self._made.update(place for place in _storages(found) if place not in self._read)
+        return found
+
+    def read(self) -> list[Any]:
+        """Return the arrays."""
+        return list(self._read.values())
+
+
+def _storages(things: Any) -> dict[int, Any]:
+    leaves = torch.utils._pytree.tree_leaves(things)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    return {t.untyped_storage()._cdata: t for t in tensors if t.layout == torch.strided}

@@ -18,9 +18,9 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.moments.shrinkage import field_factor
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
+from cofem.solvers.mean_field import field_factor
 from cofem.solvers.probes import DiagonalEstimate
 from cofem.solvers.systems import Matrix
 

@@ -8,7 +8,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.cavities import LOOKED_AT
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
-from cofem.learning.moments.shrinkage import field_factor
+from cofem.solvers.mean_field import field_factor
 
 
 def lowest_at_end(

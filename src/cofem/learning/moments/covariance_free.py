@@ -19,7 +19,6 @@ from cofem.model.model import Family
 from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 from cofem.solvers.cg import solve
-from cofem.solvers.cg_result import Coefficients, refuse_indefinite, trouble_of
 from cofem.solvers.preconditioners import preconditioner_diagonal
 from cofem.solvers.probes import (
     ExtraSystems,
@@ -28,6 +27,7 @@ from cofem.solvers.probes import (
 )
 from cofem.solvers.quadrature import log_determinant
 from cofem.solvers.systems import Matrix, posterior_precision
+from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 
 # Where R is not the identity no exact lower bound of h_j is at hand. This one lets an
 # α_j grow fifty times in an iteration, and no more.
@@ -133,7 +133,7 @@ class CovarianceFreeEStep:
         if pull is not None:
             cavity, departs = self._cavities.update(found, alpha, iteration)
         if sparsifier is None:
-            variance, trace = backend.repeated(
+            variance, trace = backend.in_one_launch(
                 bounded_variance, found.diagonal, found.variance, alpha, self._norms,
                 self._ceiling, n_probes=found.n_probes, scaled=options.scaled_probes,
                 noise_precision=self.family.noise_precision, shrinkage=options.shrinkage,

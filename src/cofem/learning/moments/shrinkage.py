@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments import shrinkage_kernels as kernels
+from cofem.solvers.mean_field import field_factor
 
 
 class Shrunk(NamedTuple):
@@ -45,12 +46,6 @@ def mean_field(alpha: Array, theta: Array, noise_precision: float, trace: Any) -
     """
     c: Array = field_factor(alpha, theta, noise_precision, trace)
     return alpha / (alpha + c * theta)
-
-
-def field_factor(alpha: Array, theta: Array, noise_precision: float, trace: Any) -> Any:
-    """Return that c: how precisely the data alone know a coordinate with θ = 1."""
-    sums = kernels.field_sums if backend.is_numpy(alpha) else None
-    return backend.field_factor(alpha, theta, noise_precision, trace, sums)
 
 
 def shrink(

@@ -11,17 +11,6 @@ from cofem.solvers.compiled import REORDERED, compiled
 
 
 @compiled(**REORDERED)
-def field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, float]:
-    """Σ h and Σ h(1 − h) of h = α/(α + cθ)."""
-    total = slope = 0.0
-    for j in range(alpha.shape[0]):
-        h = np.float64(alpha[j]) / (alpha[j] + c * theta[j])
-        total += h
-        slope += h * (1 - h)
-    return total, slope
-
-
-@compiled(**REORDERED)
 def departures(
     estimate: np.ndarray,
     spread: np.ndarray,

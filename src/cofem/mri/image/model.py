@@ -18,6 +18,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array, Random
 from cofem.learning.recording import relative_change
+from cofem.learning.stopping import Verdict
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.options import HISTORY, ImageOptions, Progress
@@ -45,7 +46,7 @@ class Learned:
     prior: EdgePrior
     noise_std: Array
     history: dict[str, list[Any]]
-    converged: bool = False
+    verdict: Verdict = Verdict.MEAN_NOT_SETTLED
     phase: PhaseBlock | None = None  # what the last mean was found with
 
 
@@ -120,7 +121,7 @@ class ImageModel:
                 state = self._restarted(state, noise_std)
             noise, phase = state.noise_std, None
             if field is not None and iteration >= free:
-                phase = field.block(state.mean)
+                phase = field.block(state.mean, self._known(state))
             matrix = self.precision(state.prior, noise, phase=phase)
             rows, steps = self._estep(matrix, state.mean, iteration)
             images, state.phase = matrix.turned(rows), phase
@@ -134,8 +135,9 @@ class ImageModel:
             if callback is not None:
                 callback(Progress(iteration + 1, options.max_iter, change, steps))
             steady = iteration >= free and is_steady(noise, next_noise)
-            state.converged = window.settled(state.mean, change, options.tol) and steady
-            if state.converged or iteration + 1 == options.max_iter:
+            verdict = window.settled(state.mean, change, options.tol)
+            if (verdict is not None and steady) or iteration + 1 == options.max_iter:
+                state.verdict = verdict if verdict and steady else Verdict.MEAN_NOT_SETTLED
                 break
             draws = matrix.images(rows)[1:, ...]
             if field is not None and phase is not None:
@@ -181,6 +183,16 @@ class ImageModel:
         again = self._first_state(noise_std)
         again.history = state.history
         return again
+
+    def _known(self, state: Learned) -> Array:
+        """Return the precision that the data give a pixel of a smooth image, (L,)."""
+        xp = backend.namespace(state.mean)
+        half = state.mean.shape[0] // 2
+        u = xp.concat([state.mean[:half, :], 0 * state.mean[half:, :]])
+        seen = self.encoding.gram(u[None, ...], xp.ones_like(u[:, :1]))[0, ...]
+        power = self.encoding.by_contrast(xp.sum(u**2, axis=1))
+        share = self.encoding.by_contrast(xp.sum(u * seen, axis=1))
+        return 2 / state.noise_std**2 * share / xp.where(power > 0, power, 1 + 0 * power)
 
     def _turn(self, turn: Array, state: Learned) -> None:
         """Divide the images by ``turn`` (L, P), and have the encoding multiply by it.

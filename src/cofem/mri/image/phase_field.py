@@ -9,19 +9,22 @@ the prior of their coefficients falls with the frequency; how large it is in all
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from cofem import backend
-from cofem.backend import Array
+from cofem.backend import Array, Random
 
 MOST_COSINES = 24  # along an axis: waves down to a twelfth of the picture
 # The prior variance of a cosine that has f waves across: (1 + (f/BEND)²)^-STEEPNESS. Two
 # derivatives of the field are then finite.
 BEND, STEEPNESS = 2.0, 3.0
 FIRST_SIZE, NO_SIZE = 0.2, 1e-6  # radians
+MIXED_FOR = 4  # iterations for which a mixture serves: any is right, a newer one is faster
+MOST_MIXED = 1024  # cosines whose Gram matrix is factored: 24 × 24 of a picture, not a volume's
 
 
 class Cosines:
@@ -70,6 +73,25 @@ class Cosines:
         """(…, P) to (…, count)."""
         return self._applied(x, self.shape, transposed=True)
 
+    @property
+    def mixable(self) -> bool:
+        """Whether :meth:`gram` is small enough to be factored in every iteration."""
+        return len(self.shape) == 2 and self.count <= MOST_MIXED
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return Cᵀ diag(weights) C, (count, count), for weights (P,) of a picture.
+
+        Examples
+        --------
+        >>> waves = Cosines((8, 8), centered=False)
+        >>> bool(np.allclose(waves.gram(np.ones(64)), np.eye(4)))
+        True
+        """
+        rows, columns = (np.einsum("ia,ib->iab", c, c).reshape(len(c), -1) for c in self._axes)
+        a, b = self._numbers
+        both = (rows.T @ weights.reshape(self.shape) @ columns).reshape(a, a, b, b)
+        return np.asarray(both.transpose(0, 2, 1, 3).reshape(a * b, a * b))
+
     def _applied(self, x: Array, sides: tuple[int, ...], transposed: bool) -> Array:
         xp = backend.namespace(x)
         out = xp.reshape(x, (-1, *sides))
@@ -111,36 +133,60 @@ class PhaseBlock:
         u.
     pull : array (1, L·count)
         What the prior of the whole field exerts at δ = 0, for it is not zero itself.
+    mix : array (L, count, count), optional
+        c = mix c′: the unknowns are then c′. The cosines overlap where the object is, and
+        what the data know of them is not diagonal; mixed such that the data and the prior
+        together know each c′ equally well, a third of the CG steps is left.
     """
 
     waves: Cosines
     sizes: Array
     magnitude: Array
     pull: Array
+    mix: Array | None = None
 
     @property
     def count(self) -> int:
         """The number of coefficients."""
         return int(self.sizes.shape[0] * self.sizes.shape[1])
 
+    def unmixed(self, c: Array) -> Array:
+        """Return coefficients of unit prior variance, (S, L, count)."""
+        xp = backend.namespace(c)
+        own = xp.reshape(c, (c.shape[0], *self.sizes.shape))
+        return own if self.mix is None else _times(own, xp.matrix_transpose(self.mix))
+
+    def mixed(self, own: Array) -> Array:
+        """Return the transpose of :meth:`unmixed`: (S, L, count) to (S, L·count)."""
+        xp = backend.namespace(own)
+        out = own if self.mix is None else _times(own, self.mix)
+        return xp.reshape(out, (own.shape[0], -1))
+
+    def prior_force(self, c: Array) -> Array:
+        """Return the prior precision of the unknowns times them, (S, L·count)."""
+        return c if self.mix is None else self.mixed(self.unmixed(c))
+
+    def pushes(self, random: Random, number: int, like: Array) -> Array:
+        """Draw from N(0, prior precision), (number, L·count)."""
+        return self.mixed(random.normal((number, *self.sizes.shape), like))
+
     def angle(self, c: Array) -> Array:
         """δ: (S, L·count) to (S, L, P)."""
-        xp = backend.namespace(c)
-        return self.waves.forward(xp.reshape(c, (c.shape[0], *self.sizes.shape)) * self.sizes)
+        return self.waves.forward(self.unmixed(c) * self.sizes)
 
-    def added(self, c: Array) -> Array:
-        """Return what δ adds to the imaginary parts, (S, L, P)."""
-        return self.magnitude * self.angle(c)
+    def added(self, own: Array) -> Array:
+        """Return what unmixed coefficients add to the imaginary parts, (S, L, P)."""
+        return self.magnitude * self.waves.forward(own * self.sizes)
 
     def adjoint(self, imaginary: Array) -> Array:
-        """(S, L, P) to (S, L·count)."""
-        xp = backend.namespace(imaginary)
-        found = self.waves.adjoint(self.magnitude * imaginary) * self.sizes
-        return xp.reshape(found, (imaginary.shape[0], -1))
+        """Return the transpose of :meth:`added`: (S, L, P) to (S, L, count)."""
+        return self.waves.adjoint(self.magnitude * imaginary) * self.sizes
 
     def diagonal(self, data: Array) -> Array:
         """Return about the diagonal of the precision of c; ``data`` (L, P or 1): of the images'."""
         xp = backend.namespace(data)
+        if self.mix is not None:
+            return xp.ones_like(xp.reshape(self.sizes, (-1,)))
         mean = xp.mean(data * self.magnitude**2, axis=1)
         return 1 + xp.reshape(mean[:, None] * self.sizes**2, (-1,))
 
@@ -166,13 +212,24 @@ class PhaseField:
         sizes = np.where(smooth, FIRST_SIZE, NO_SIZE)[:, None]
         self._size = xp.astype(backend.from_numpy(sizes, like), like.dtype)
         self._chosen = backend.from_numpy(smooth[:, None], like)
+        self._mix: Array | None = None
+        self._blocks = 0
 
-    def block(self, parts: Array) -> PhaseBlock:
-        """Return δ as an unknown behind stacked complex images (2L, P)."""
-        xp = backend.namespace(parts)
+    def block(self, parts: Array, known: Array | None = None) -> PhaseBlock:
+        """Return δ as an unknown behind stacked complex images (2L, P).
+
+        ``known`` (L,) is about what precision the data give a pixel of a smooth image; with it
+        the unknowns are mixed (where there are not too many of them).
+        """
         sizes = self._size * self._shape[None, :]
-        pull = xp.reshape(-self._coefficients / sizes, (1, -1))
-        return PhaseBlock(self._waves, sizes, parts[: parts.shape[0] // 2, :], pull)
+        magnitude = parts[: parts.shape[0] // 2, :]
+        plain = PhaseBlock(self._waves, sizes, magnitude, 0 * sizes)
+        if known is not None and self._waves.mixable:
+            if self._blocks % MIXED_FOR == 0:
+                self._mix = _mixture(plain, known)
+            plain = replace(plain, mix=self._mix)
+            self._blocks += 1
+        return replace(plain, pull=plain.mixed(-(self._coefficients / sizes)[None, ...]))
 
     def moved(self, block: PhaseBlock, c: Array) -> Array:
         """Take the mean of c and draws of it, (1 + S, L·count); return exp(iδ), (L, P).
@@ -180,9 +237,30 @@ class PhaseField:
         How large the field is is learned by EM, for every contrast.
         """
         xp = backend.namespace(c)
-        own = xp.reshape(c, (c.shape[0], *block.sizes.shape))
+        own = block.unmixed(c)
         self._coefficients = self._coefficients + own[0, ...] * block.sizes
         second = (self._coefficients / block.sizes) ** 2 + xp.mean(own[1:, ...] ** 2, axis=0)
         learned = self._size * xp.mean(second, axis=1)[:, None] ** 0.5
         self._size = xp.where(self._chosen, learned, self._size)
         return xp.exp(1j * xp.astype(block.angle(c[:1, :])[0, ...], xp.float64))
+
+
+def _mixture(block: PhaseBlock, known: Array) -> Array:
+    """Return L⁻ᵀ of every contrast, L Lᵀ = I + S Cᵀ diag(known · u²) C S."""
+    xp = backend.namespace(block.sizes)
+    sizes, u, precision = (
+        backend.to_numpy(x).astype(np.float64) for x in (block.sizes, block.magnitude, known)
+    )
+    found = np.empty((*sizes.shape, sizes.shape[1]))
+    for index, size in enumerate(sizes):
+        gram = block.waves.gram(precision[index] * u[index] ** 2)
+        lower = np.linalg.cholesky(np.eye(len(size)) + size[:, None] * gram * size)
+        inverse, _ = scipy.linalg.lapack.dtrtri(lower, lower=1)
+        found[index] = inverse.T
+    return xp.astype(backend.from_numpy(found, block.sizes), block.sizes.dtype)
+
+
+def _times(rows: Array, matrices: Array) -> Array:
+    """Multiply (S, L, n) from the right by a matrix (L, n, n) for every contrast."""
+    xp = backend.namespace(rows)
+    return xp.moveaxis(xp.matmul(xp.moveaxis(rows, 0, 1), matrices), 0, 1)

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
+from cofem.mri.image.countdown import Call, Countdown
 from cofem.mri.image.fit import ImageFit, Measured, fit_image
 from cofem.mri.image.held_out import Evidence, choose_folds
 from cofem.mri.image.intervals import Spread
 from cofem.mri.image.model import Learned
-from cofem.mri.image.options import ImageOptions, Progress
+from cofem.mri.image.options import ImageOptions
 from cofem.mri.image.residual import marks_of
 from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")
-Call = Callable[[Progress], None] | None
 # Fits without some samples need not be as exact: they are compared with others like them.
 FOLD_TOL, FOLD_ITERATIONS = 4.0, 25
 # With so many samples for each pixel (of several coils) the data know the phase themselves,
@@ -36,9 +36,13 @@ def reconstruct_image(
     tol: float | None,
     n_samples: int,
     seed: int,
-    callback: Call,
+    callback: Call | None = None,
+    show: Call | None = None,
 ) -> Reconstruction:
-    """Learn, without some samples and with all, then report."""
+    """Learn, without some samples and with all, then report.
+
+    ``callback`` sees the iterations of the fit to all samples, ``show`` those of every fit.
+    """
     if not isinstance(options, ImageOptions):
         raise TypeError(f"options must be an ImageOptions, got {type(options).__name__}")
     if max_iter is not None:
@@ -57,19 +61,22 @@ def reconstruct_image(
         options, tol=FOLD_TOL * options.tol, max_iter=min(options.max_iter, FOLD_ITERATIONS)
     )
 
-    def fitted(kept: Measured, chosen: np.ndarray) -> ImageFit:
-        return fit_image(kept, real, noise_std, chosen, coarse, seed)
+    choose = choose and bool(folds)
+    n_short = len(folds) + (2 if choose else 0)
+    count = Countdown(show, [coarse.max_iter] * n_short + [options.max_iter])
 
+    def fitted(kept: Measured, chosen: np.ndarray) -> ImageFit:
+        return fit_image(kept, real, noise_std, chosen, coarse, seed, count.stage())
+
+    if choose:
+        smooth = _chosen_phase(fitted, data.coarser(), seed)
     for index, left_out in enumerate(folds):
-        kept = data.without(left_out)
-        if choose and index == 0:
-            smooth, evidence = _chosen_phase(fitted, data, kept, left_out, seed)
-            continue
-        evidence.add(fitted(kept, smooth), data, left_out, seed + index)
-    final = fit_image(data, real, noise_std, smooth, options, seed, callback)
+        evidence.add(fitted(data.without(left_out), smooth), data, left_out, seed + index)
+    final = fit_image(data, real, noise_std, smooth, options, seed, count.stage(callback))
     put_back, marks = marks_of(data, final.image, real)
-    spread = Spread.learned(data, final, evidence, marks)
-    found = _report(data, final, final.image + put_back, spread, n_samples, seed)
+    plain = final.draws(n_samples, seed)
+    spread = Spread.learned(data, final.image, plain, evidence, marks)
+    found = _report(data, final, final.image + put_back, spread, plain)
     return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
 
 
@@ -80,23 +87,23 @@ def _needs_phase(data: Measured) -> bool:
 
 
 def _chosen_phase(
-    fitted: Callable[[Measured, np.ndarray], ImageFit],
-    data: Measured,
-    kept: Measured,
-    left_out: np.ndarray,
-    seed: int,
-) -> tuple[np.ndarray, Evidence]:
-    """Fit with and without a smooth phase; the better predicts the left-out samples better."""
+    fitted: Callable[[Measured, np.ndarray], ImageFit], data: Measured, seed: int
+) -> np.ndarray:
+    """Fit with and without a smooth phase; the better predicts left-out samples better.
+
+    Large pixels are enough for that, and a quarter of the work.
+    """
     n_contrasts = len(data.mask)
-    found = []
+    left_out = choose_folds(data, 1, seed)
+    if not left_out:
+        return np.ones(n_contrasts, dtype=bool)
+    kept = data.without(left_out[0])
+    scores = []
     for value in (False, True):
         evidence = Evidence.empty(n_contrasts)
-        evidence.add(fitted(kept, np.full(n_contrasts, value)), data, left_out, seed)
-        found.append(evidence)
-    free, turned = found
-    smooth = turned.score() < free.score()
-    # The contrasts help each other: where they disagree the evidence of most is the fit's.
-    return smooth, turned if smooth.mean() > 0.5 else free
+        evidence.add(fitted(kept, np.full(n_contrasts, value)), data, left_out[0], seed)
+        scores.append(evidence.score())
+    return np.asarray(scores[1] < scores[0])
 
 
 def _report(
@@ -104,8 +111,7 @@ def _report(
     fit: ImageFit,
     image: np.ndarray,
     spread: Spread,
-    n_samples: int,
-    seed: int,
+    plain: np.ndarray,
 ) -> Reconstruction:
     def sampler(number: int, stream: int) -> Any:
         return data.handed_back(data.restored(spread.draws(fit.draws(number, stream))))
@@ -116,20 +122,20 @@ def _report(
     edges = backend.to_numpy(learned.prior.spread).astype(float) * np.mean(units**2)
     return Reconstruction(
         image=data.handed_back(data.restored(image)),
-        std=data.handed_back(data.restored(spread.std(fit.draws(n_samples, seed)))),
+        std=data.handed_back(data.restored(spread.std(plain))),
         precision=data.handed_back(data.restored(1 / edges)),
         noise_std=fit.noise_std,
         history=history,
-        converged=learned.converged and bool(np.isfinite(image).all()),
+        converged=learned.verdict.converged and bool(np.isfinite(image).all()),
         model="image",
         _sampler=sampler,
-        message=_message(learned, len(history["iteration"]), image),
+        message=_message(learned, fit.model.options, image),
     )
 
 
-def _message(learned: Learned, iterations: int, image: np.ndarray) -> str:
+def _message(learned: Learned, options: ImageOptions, image: np.ndarray) -> str:
     if not np.isfinite(image).all():
         return "the images are not finite: check noise_std and the scale of the sensitivities"
-    if learned.converged:
-        return f"the images settled after {iterations} iterations"
-    return f"EM had not settled after {iterations} iterations; raise max_iter"
+    facts = {"change": learned.history["change"][-1], "tol": options.tol}
+    sentence = learned.verdict.value.format(max_iter=options.max_iter, **facts)
+    return f"{sentence} ({len(learned.history['iteration'])} iterations)"

@@ -73,13 +73,15 @@ class ImagePrecision:
     def bulk(self, rows: Array) -> Array:
         """Q x for every row."""
         xp = backend.namespace(rows)
-        x = self.images(rows)
-        data = self.encoding.gram(self.turned(rows), self.factor)
-        more = None if self.phase is None else self.phase.adjoint(data[:, self._half :, :])
+        x, phase = self.images(rows), self.phase
+        if phase is None:
+            data = self.encoding.gram(x, self.factor)
+            return xp.reshape(self.edges.add_prior(x, self._packed, data), rows.shape)
+        own = phase.unmixed(rows[:, self._pixels :])
+        data = self.encoding.gram(self._with_turn(x, own), self.factor)
+        more = phase.adjoint(data[:, self._half :, :])  # before the prior is added, in place
         out = xp.reshape(self.edges.add_prior(x, self._packed, data), (rows.shape[0], -1))
-        if more is None:
-            return out
-        return xp.concat([out, more + rows[:, self._pixels :]], axis=1)
+        return xp.concat([out, phase.mixed(more + own)], axis=1)
 
     product = bulk
 
@@ -111,12 +113,19 @@ class ImagePrecision:
 
     def turned(self, rows: Array) -> Array:
         """Return the images (S, I, P) with what the phase's part adds to them."""
-        xp = backend.namespace(rows)
-        x = self.images(rows)
-        if self.phase is None:
+        own = None if self.phase is None else self.phase.unmixed(rows[:, self._pixels :])
+        return self._with_turn(self.images(rows), own)
+
+    def _with_turn(self, x: Array, own: Array | None) -> Array:
+        if self.phase is None or own is None:
             return x
-        added = self.phase.added(rows[:, self._pixels :])
-        return xp.concat([x[:, : self._half, :], x[:, self._half :, :] + added], axis=1)
+        if backend.is_numpy(x):
+            out = x.copy()
+            out[:, self._half :, :] += self.phase.added(own)
+            return out
+        xp = backend.namespace(x)
+        imaginary = x[:, self._half :, :] + self.phase.added(own)
+        return xp.concat([x[:, : self._half, :], imaginary], axis=1)
 
     def coefficients(self, rows: Array) -> Array:
         """Return the phase's part of rows."""
@@ -128,7 +137,7 @@ class ImagePrecision:
         out = xp.reshape(data, (data.shape[0], -1))
         if self.phase is None:
             return out
-        more = self.phase.adjoint(data[:, self._half :, :]) + self.phase.pull
+        more = self.phase.mixed(self.phase.adjoint(data[:, self._half :, :])) + self.phase.pull
         return xp.concat([out, more], axis=1)
 
     def row_of(self, image: Array) -> Array:
@@ -143,7 +152,9 @@ class ImagePrecision:
         x = self.images(rows)
         out = self.edges.add_prior(x, self._packed, xp.zeros_like(x))
         out = xp.reshape(out, (rows.shape[0], -1))
-        return out if self.phase is None else xp.concat([out, rows[:, self._pixels :]], axis=1)
+        if self.phase is None:
+            return out
+        return xp.concat([out, self.phase.prior_force(rows[:, self._pixels :])], axis=1)
 
     def size(self, row: Array) -> float:
         """Return the norm of a row (1, I·P) in the norm of M⁻¹."""
@@ -176,8 +187,9 @@ class ImagePrecision:
         out = xp.reshape(noise + self.edges.adjoint(inner), (number, -1))
         if self.phase is None:
             return out
-        own = random.normal((number, self.phase.count), like)
-        return xp.concat([out, self.phase.adjoint(noise[:, self._half :, :]) + own], axis=1)
+        own = self.phase.pushes(random, number, like)
+        more = self.phase.mixed(self.phase.adjoint(noise[:, self._half :, :]))
+        return xp.concat([out, more + own], axis=1)
 
 
 def apply_at_pixels(matrices: Array, vectors: Array) -> Array:

@@ -1,4 +1,12 @@
-"""When EM has settled: the images drift no more, and only jitter with the draws."""
+"""When EM has settled: the images drift no more, and only jitter with the draws.
+
+The measure of a change and the verdicts are those of every fit (:mod:`cofem.learning.loop`,
+:mod:`cofem.learning.stopping`). The rule is this model's own: there, a coordinate has settled
+when it moves by a small share of its error bar, but here the prior of every pixel is learned from
+a draw or two, another one in every iteration, and the images never stand still. For the same
+reason the loop is the model's own: between two iterations the phase is turned away, which changes
+the unknowns, the operator and the last mean together, where the common loop changes sites alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +15,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.recording import relative_change
+from cofem.learning.stopping import Verdict
 
 
 class Window:
@@ -24,18 +33,18 @@ class Window:
         self._last: Array | None = None
         self._steps: list[float] = []
 
-    def settled(self, mean: Array, change: float, tol: float) -> bool:
+    def settled(self, mean: Array, change: float, tol: float) -> Verdict | None:
         """Take the next mean, and how far it is from the one before it."""
         self._total = mean if self._total is None else self._total + mean
         self._steps.append(change)
         if tol > 0 and change <= tol:
-            return True
+            return Verdict.MEAN_SETTLED
         if len(self._steps) < self.LENGTH:
-            return False
+            return None
         drift = np.inf if self._last is None else relative_change([self._total], [self._last])
         step = sum(self._steps) / self.LENGTH
         self._last, self._total, self._steps = self._total, None, []
-        return tol > 0 and drift <= self.JITTER * step
+        return Verdict.ONLY_JITTERS if tol > 0 and drift <= self.JITTER * step else None
 
 
 def is_steady(old: Array, new: Array) -> bool:

@@ -10,7 +10,13 @@ import numpy as np
 
 from cofem import backend
 from cofem.mri.scanner import doubts
-from cofem.mri.scanner.coils import mixed, own_noise, whitening
+from cofem.mri.scanner.coils import (
+    coils_enough,
+    compress_coils,
+    mixed,
+    own_noise,
+    whitening,
+)
 from cofem.mri.scanner.measured import KSpace
 
 
@@ -74,7 +80,7 @@ def checked_data(
         doubts.doubt_real(y, sampled, axes)
     data = KSpace(y, sampled, coils, centered, y)
     if coils is not None:
-        data = _whitened(data, coil_covariance)
+        data = _compressed(_whitened(data, coil_covariance))
     elif coil_covariance is not None:
         raise ValueError("coil_covariance needs several coils, with sensitivities=")
     like = kspace if backend.is_array(kspace) else y
@@ -94,6 +100,15 @@ def _whitened(data: KSpace, covariance: Any) -> KSpace:
         kspace=mixed(data.kspace, matrix, 1),
         sensitivities=mixed(data.sensitivities, matrix, 1),
     )
+
+
+def _compressed(data: KSpace) -> KSpace:
+    """Return the data of as many combinations of coils as carry the signal."""
+    number = coils_enough(data.kspace)
+    if number == data.kspace.shape[1]:
+        return data
+    kspace, maps = compress_coils(data.kspace, number, data.sensitivities)
+    return replace(data, kspace=kspace, sensitivities=maps)
 
 
 def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

@@ -11,6 +11,10 @@ from cofem.mri.scanner.measured import central_block
 from cofem.mri.scanner.noise import FARTHEST, MEDIAN_OF_POWER
 
 LEAST_CALIBRATION = 12  # lines: below this ESPIRiT's kernels of 6 see hardly anything
+PLENTY = 8  # coils up to which all are kept
+# A combination of coils is kept if it has this much of the weakest one's power, which is noise,
+# and this much of the strongest one's.
+ABOVE_NOISE, NOTHING = 1.1, 1e-6
 LOUD = 3.0  # times the median noise of the coils, from which a coil's own noise is minded
 
 
@@ -150,13 +154,39 @@ def compress_coils(
         raise ValueError(f"kspace has shape {y.shape}; expected (L, coils, H, W)")
     if not 1 <= number <= y.shape[1]:
         raise ValueError(f"number must be from 1 to {y.shape[1]}, the coils, got {number}")
-    flat = np.moveaxis(y, 1, 0).reshape(y.shape[1], -1)
-    _, vectors = np.linalg.eigh(flat @ flat.conj().T)
-    chosen = vectors[:, ::-1][:, :number].conj().T
+    chosen = _combinations(y)[1][:number]
     if sensitivities is None:
         return mixed(y, chosen, 1), None
     s = np.asarray(sensitivities)
     return mixed(y, chosen, 1), mixed(s, chosen, 0 if s.ndim == y.ndim - 1 else 1)
+
+
+def coils_enough(kspace: np.ndarray) -> int:
+    """Return how many combinations of coils (L, C, …) carry a signal above the noise.
+
+    All of them where they are not many. Of many coils, the weakest combination is noise. To
+    leave out combinations is no approximation: it is to measure less, where only noise was
+    measured; aliasing is told apart by weak combinations too, so all others are kept.
+
+    Examples
+    --------
+    >>> y = np.random.default_rng(0).standard_normal((1, 2, 9)) + 0j
+    >>> coils_enough(np.repeat(y, 8, axis=1)), coils_enough(y)
+    (2, 2)
+    """
+    n_coils = int(kspace.shape[1])
+    if n_coils <= PLENTY:
+        return n_coils
+    powers, _ = _combinations(kspace)
+    least = max(ABOVE_NOISE * powers[-1], NOTHING * powers[0])
+    return int(np.sum(powers > least))
+
+
+def _combinations(kspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return powers of orthonormal combinations of coils (L, C, …), falling, and their rows."""
+    flat = np.moveaxis(kspace, 1, 0).reshape(kspace.shape[1], -1)
+    powers, vectors = np.linalg.eigh(flat @ flat.conj().T)
+    return powers[::-1], np.asarray(vectors[:, ::-1].conj().T)
 
 
 def coil_sensitivities(kspace: Any, calibration: int | None = None) -> np.ndarray:

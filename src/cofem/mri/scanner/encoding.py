@@ -160,6 +160,7 @@ class CoilEncoding(Encoding):
         self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
         self._axes = tuple(range(-len(self.shape), 0))
         self._mask, self._coils = mask[:, None, ...], sensitivities
+        self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
         n_coils = sensitivities.shape[1]
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes)) * n_coils
         power = xp.sum(backend.abs_squared(sensitivities), axis=1)
@@ -176,7 +177,7 @@ class CoilEncoding(Encoding):
     def gram(self, x: Array, factor: Array) -> Array:
         """Return factor ∘ ΦᴴΦ x."""
         fft = backend.fft_module(x)
-        coils = self._like(self._coils, x)
+        coils = self._coils_like(x)
         images = self._complex(x)[:, :, None, ...]
         transform = fft.fftn(coils * images, axes=self._axes, norm="ortho")
         transform *= self._spectrum(factor)
@@ -189,7 +190,7 @@ class CoilEncoding(Encoding):
         noise = random.normal((number, *self._coils.shape), like)
         # Each part of the circular Φᴴn has half its covariance.
         noise *= self._spectrum(2 * factor) ** 0.5
-        return self._combined(noise, self._like(self._coils, factor))
+        return self._combined(noise, self._coils_like(factor))
 
     def diagonal(self) -> Array:
         """Return the diagonal of ΦᴴΦ."""
@@ -216,9 +217,13 @@ class CoilEncoding(Encoding):
             image = x[:, :n_contrasts, :] + 1j * x[:, n_contrasts:, :]
         return xp.reshape(image, (x.shape[0], n_contrasts, *self.shape))
 
-    def _like(self, coils: Array, like: Array) -> Array:
+    def _coils_like(self, like: Array) -> Array:
+        coils = self._coils
         xp = backend.namespace(coils)
-        return xp.astype(coils, backend.complex_dtype(like.dtype, xp), copy=False)
+        dtype = backend.complex_dtype(like.dtype, xp)
+        if dtype not in self._copies:
+            self._copies[dtype] = xp.astype(coils, dtype, copy=False)
+        return self._copies[dtype]
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)

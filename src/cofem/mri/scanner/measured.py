@@ -12,6 +12,7 @@ from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
 from cofem.mri.scanner.encoding import Encoding, make_encoding
 
+LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
@@ -67,6 +68,23 @@ class KSpace:
         mask = self.mask & ~left_out
         kept = mask if self.sensitivities is None else mask[:, None]
         return replace(self, kspace=self.kspace * kept, mask=mask)
+
+    def coarser(self) -> KSpace:
+        """Return the middle half of k-space along every axis: the same object with larger pixels.
+
+        Itself where a side would become short.
+        """
+        if min(self.shape) < 2 * LEAST_SIDE:
+            return self
+        kept = [np.flatnonzero(np.abs(np.fft.fftfreq(n)) < 0.25) for n in self.shape]
+        middle: Any = (..., *np.ix_(*kept))
+        maps = self.sensitivities
+        if maps is not None:
+            spectrum = np.fft.fftn(maps, axes=self._axes, norm="forward")[middle]
+            maps = np.fft.ifftn(spectrum, axes=self._axes, norm="forward")
+        return replace(
+            self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps
+        )
 
     def predicted(self, images: np.ndarray) -> np.ndarray:
         """Return the whole k-space of images (S, L, P), in the shape of the data."""

@@ -83,6 +83,10 @@ class TrajectoryData:
         turn = np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)
         return np.asarray(turn.reshape(-1, *self.shape))
 
+    def coarser(self) -> TrajectoryData:
+        """Return itself; see :meth:`cofem.mri.scanner.measured.KSpace.coarser`."""
+        return self
+
     def without(self, left_out: np.ndarray) -> TrajectoryData:
         """Return the data without the samples of a boolean array (L, N)."""
         mask = self.mask & ~left_out

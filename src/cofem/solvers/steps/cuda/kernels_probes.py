@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from cofem.backend._torch.kernels import jit, tl
+from cofem.backend._torch.triton_or_nothing import jit, tl
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 
 
 @jit
 def probe_sums(p, x, scaling, first, second, n, probes, LANES: tl.constexpr,
-               BLOCK: tl.constexpr, FINISHED: tl.constexpr):  # fmt: skip
-    """Σ e and Σ e², e = Re(p̄∘x)∘scaling, or with FINISHED their mean and sample variance.
+               BLOCK: tl.constexpr):  # fmt: skip
+    """Σ e and Σ e², e = Re(p̄∘x)∘scaling.
 
     Numbers have LANES parts, one after the other. Sums are in double precision.
     """
@@ -29,10 +29,5 @@ def probe_sums(p, x, scaling, first, second, n, probes, LANES: tl.constexpr,
         one = (one * s).to(tl.float64)
         total += one
         squares += one * one
-    if FINISHED:
-        count = tl.full((BLOCK,), 1.0, dtype=tl.float64) * probes  # a bare 1.0 is single
-        total = total / count
-        spread = squares / count - total * total
-        squares = tl.maximum(spread, 0.0) * (count / tl.maximum(count - 1.0, 1.0))
     tl.store(first + j, total, mask=inside)
     tl.store(second + j, squares, mask=inside)

@@ -1,4 +1,4 @@
-"""The stages of a CG step on rows of DCT coefficients (Triton), see ``kernels``.
+"""The stages of a CG step on rows of DCT coefficients (Triton), see ``kernels_rows``.
 
 For a signal in the order even, then odd backwards, V = fft(signal) and θ = πk/2n
 (Makhoul 1980): coefficient k is c_k (e^{−iθ}V_k + e^{iθ}V_{n−k})/2. It holds for complex
@@ -8,13 +8,12 @@ The tables hold cos θ and sin θ times c_k/2: what the way in and the way out s
 
 from __future__ import annotations
 
-from cofem.backend._torch.kernels import (
+from cofem.backend._torch.triton_or_nothing import jit, tl
+from cofem.solvers.steps.cuda.kernels_rows import (
     _leave_sum,
     _progress,
     _record_step,
     _step_length,
-    jit,
-    tl,
 )
 
 # ruff: noqa: SIM102

@@ -8,11 +8,13 @@ from typing import Any
 
 import torch
 
+from cofem.backend import launches
 from cofem.backend._torch.graphs import captured
 
 LARGEST = 1 << 27
 """Bytes of arguments: beside passes over more, launching operations costs nothing."""
 MOST = 24
+"""Recordings that are kept: a fit needs a handful."""
 
 _recordings: dict[tuple[Any, ...], _Recording | None] = {}
 _lock = threading.Lock()
@@ -35,10 +37,10 @@ class _Recording:
         return tuple(found)
 
 
-def repeated(
+def in_one_launch(
     function: Callable[..., tuple[Any, ...]], arguments: Sequence[Any], constants: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """Return ``function(*arguments, **constants)``, see :func:`cofem.backend.repeated`."""
+    """Return ``function(*arguments, **constants)``, see :func:`cofem.backend.in_one_launch`."""
     if sum(a.numel() * a.element_size() for a in arguments) > LARGEST:
         return function(*arguments, **constants)
     kinds = tuple((tuple(a.shape), a.dtype, a.device) for a in arguments)
@@ -64,3 +66,6 @@ def forget() -> None:
     """Let go of all recordings."""
     with _lock:
         _recordings.clear()
+
+
+launches.on_forget(forget)

@@ -6,7 +6,7 @@ together: every program adds up the same numbers in the same order.
 
 from __future__ import annotations
 
-from cofem.backend._torch.kernels import jit, tl
+from cofem.backend._torch.triton_or_nothing import jit, tl
 
 # mypy: disable-error-code="no-untyped-def,no-untyped-call,misc,untyped-decorator"
 

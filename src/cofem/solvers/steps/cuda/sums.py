@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from cofem.backend._torch import kernels_field, kernels_probes
+from cofem.solvers.steps.cuda import kernels_field, kernels_probes
 
 BLOCK, WARPS = 1024, 8
 
@@ -35,15 +35,16 @@ def _programs(n: int, device: Any) -> int:
     return int(min(1 << (processors.bit_length() - 1), 1 << (pieces - 1).bit_length()))
 
 
-def probe_sums(p: Any, x: Any, scaling: Any, finished: bool) -> tuple[Any, Any]:
-    """Return Σ e and Σ e² over the rows, or ``finished`` their mean and sample variance."""
+def probe_sums(p: Any, x: Any, scaling: Any) -> tuple[Any, Any]:
+    """Return Σ e and Σ e² over the rows of e = Re(p̄∘x)∘scaling."""
     probes, n = x.shape
     lanes = 2 if x.is_complex() else 1
     rows = [(torch.view_as_real(v) if lanes == 2 else v).contiguous() for v in (p, x)]
-    first, second = torch.empty_like(scaling), torch.empty_like(scaling)
+    # In double precision: the variance is a difference of the two.
+    first, second = (torch.empty_like(scaling, dtype=torch.float64) for _ in range(2))
     block = 128
     kernels_probes.probe_sums[(-(-n // block),)](
         *rows, scaling, first, second, n, probes,
-        LANES=lanes, BLOCK=block, FINISHED=finished, num_warps=4,
+        LANES=lanes, BLOCK=block, num_warps=4,
     )  # fmt: skip
     return first, second

@@ -1,23 +1,24 @@
-"""Solving batches on a device: found without importing torch before it is needed."""
+"""Few launches on a GPU: recorded functions, found without importing torch before it is needed."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import array_api_compat as compat
 
 from cofem.backend.arrays import Array
-from cofem.backend.products import MaskedTransform
 
-if TYPE_CHECKING:
-    from cofem.backend._torch.engine import Engine
+_forgetters: list[Callable[[], None]] = []
+_trial = threading.local()
 
 
 def has_engine(x: Array) -> bool:
-    """Whether batches like ``x`` can be solved by an :func:`engine_for` them.
+    """Whether arrays like ``x`` have fused kernels and graphs.
 
     That needs torch on CUDA, and Triton, which torch brings along on Linux.
     """
@@ -29,41 +30,46 @@ def _triton_is_there() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def engine_for(
-    product: MaskedTransform | Callable[[Array], Array], rhs: Array, keep_coefficients: int = 0
-) -> Engine:
-    """Return an engine for systems like ``rhs`` (Q, D), a tensor.
+def is_recording(x: Array) -> bool:
+    """Whether operations on ``x`` are being recorded, so that nobody may look at its numbers.
 
-    Parameters
-    ----------
-    product : MaskedTransform or function
-        ΦᴴΦ for rows (Q, D).
-    rhs : tensor (Q, D)
-    keep_coefficients : int
-        For how many steps the coefficients of CG are kept; 0 for none.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_recording(np.zeros(2))
+    False
     """
-    from cofem.backend._torch import pool
+    if getattr(_trial, "on", False):
+        return True
+    if not has_engine(x):
+        return False
+    import torch
 
-    return pool.engine_for(product, rhs, keep_coefficients)
+    return bool(torch.cuda.is_current_stream_capturing())
 
 
-def give_back_engine(engine: Any) -> None:
-    """Let the next batch of the same shape use the engine's arrays and graphs."""
-    from cofem.backend._torch.pool import give_back
+@contextlib.contextmanager
+def as_if_recording() -> Iterator[None]:
+    """Let code in this thread behave as it does in a recording, to see whether it can be one."""
+    _trial.on = True
+    try:
+        yield
+    finally:
+        _trial.on = False
 
-    give_back(engine)
+
+def on_forget(forget: Callable[[], None]) -> None:
+    """Have :func:`forget_engines` call ``forget`` as well."""
+    _forgetters.append(forget)
 
 
 def forget_engines() -> None:
     """Let go of the arrays and graphs that are kept for later on a GPU."""
-    from cofem.backend._torch import pool
-    from cofem.backend._torch import repeated as recordings
-
-    pool.forget()
-    recordings.forget()
+    for forget in _forgetters:
+        forget()
 
 
-def repeated(
+def in_one_launch(
     function: Callable[..., tuple[Array, ...]], *arguments: Array, **constants: Any
 ) -> tuple[Array, ...]:
     """Return ``function(*arguments, **constants)``; on a GPU, from the second time on, at once.
@@ -85,11 +91,11 @@ def repeated(
     Examples
     --------
     >>> import numpy as np
-    >>> repeated(lambda x, y, times: (times * x + y,), np.ones(2), np.ones(2), times=3)
+    >>> in_one_launch(lambda x, y, times: (times * x + y,), np.ones(2), np.ones(2), times=3)
     (array([4., 4.]),)
     """
     if not has_engine(arguments[0]):
         return function(*arguments, **constants)
-    from cofem.backend._torch import repeated as recordings
+    from cofem.backend._torch import recorded
 
-    return recordings.repeated(function, arguments, constants)
+    return recorded.in_one_launch(function, arguments, constants)

@@ -1,42 +1,53 @@
-"""The stages of a CG step by fused kernels, on CUDA."""
+"""The passes of a CG step by fused kernels, on CUDA."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from cofem.backend._torch import kernels, kernels_dct
-from cofem.backend._torch.state import State
-from cofem.backend.products import MaskedTransform, twiddles
+from cofem.backend import MaskedTransform
+from cofem.backend.products import twiddles
+from cofem.solvers.steps.cuda import kernels_dct
+from cofem.solvers.steps.cuda import kernels_rows as kernels
+from cofem.solvers.steps.cuda.capture import can_be_replayed
+from cofem.solvers.steps.cuda.state import State
+from cofem.solvers.systems import Bulk
+
+Product = MaskedTransform | Bulk
 
 BLOCK = 512
 WARPS = 4
 
 
-class FusedSteps:
-    """One CG step: three kernels and the operator's product (see ``kernels``).
+class FusedPasses:
+    """One CG step: three kernels and the operator's product (see ``kernels_rows``).
 
     Parameters
     ----------
-    product : MaskedTransform or function
+    product : MaskedTransform or Bulk
         ΦᴴΦ for rows (Q, D).
     """
 
-    def __init__(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
-        # What a foreign operator does may not be captured: it may look at its numbers.
-        self.graphs = isinstance(product, MaskedTransform)
+    def __init__(self, product: Product) -> None:
         self._tables: Any = None
         self._weights: Any = None
         self._source: Any = None
+        self._product: Product | None = None
+        self._inputs: list[Any] = []
         self.load(product)
 
-    def load(self, product: MaskedTransform | Callable[[Any], Any]) -> None:
-        """Take another product of the same kind and shape; its weights keep their address."""
+    def load(self, product: Product) -> None:
+        """Take another product of the same kind and shape; its arrays keep their address."""
         self._product = product
-        if not isinstance(product, MaskedTransform) or self._source is product.weights:
+        if isinstance(product, Bulk):
+            if not self._inputs:
+                self._inputs = [torch.empty_like(v) for v in product.inputs]
+            for place, value in zip(self._inputs, product.inputs, strict=True):
+                place.copy_(value)
+            return
+        if self._source is product.weights:
             return
         self._source = product.weights
         # Both FFTs are unscaled. The DCT's scale is in its twiddle factors.
@@ -46,6 +57,22 @@ class FusedSteps:
         else:
             torch.mul(product.weights, scale, out=self._weights)
 
+    def forget(self) -> None:
+        """Let go of an operator that is the caller's."""
+        if isinstance(self._product, Bulk):
+            self._product = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the product is somebody else's function."""
+        return self._weights is None
+
+    def can_be_captured(self, like: Any) -> bool:
+        """Whether steps may become a graph; of a foreign product that has to be tried."""
+        if not isinstance(self._product, Bulk):
+            return True
+        return can_be_replayed(self._multiplied, like)
+
     def slots(self, n: int) -> int:
         """In how many parts a row's sums are left: as many programs work on it.
 
@@ -53,7 +80,7 @@ class FusedSteps:
         """
         return min(512, max(64, 1 << max(n // 2048 - 1, 0).bit_length()))
 
-    # -- stages ------------------------------------------------------------------------
+    # -- passes ------------------------------------------------------------------------
 
     def step(self, s: State, keep: bool) -> None:
         """One step of every row that is not done."""
@@ -197,9 +224,11 @@ class FusedSteps:
         return torch.fft.ifftn(image, dim=axes, norm="forward").reshape(v.shape)
 
     def _foreign(self, s: State, rows: Any) -> Any:
-        assert not isinstance(self._product, MaskedTransform)
-        flat = torch.view_as_complex(rows) if s.lanes == 2 else rows[:, :, 0]
-        return self._product(flat).contiguous()
+        return self._multiplied(torch.view_as_complex(rows) if s.lanes == 2 else rows[:, :, 0])
+
+    def _multiplied(self, rows: Any) -> Any:
+        assert isinstance(self._product, Bulk)
+        return self._product.apply(rows, *self._inputs).contiguous()
 
 
 def _tiles(length: int) -> int:

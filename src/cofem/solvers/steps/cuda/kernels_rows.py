@@ -25,18 +25,7 @@ from __future__ import annotations
 
 from typing import Any
 
-try:
-    import triton
-    import triton.language
-
-    jit: Any = triton.jit
-    tl: Any = triton.language
-except ImportError:  # then these are never called, see has_engine
-    tl = None
-
-    def jit(function: Any) -> Any:
-        return function
-
+from cofem.backend._torch.triton_or_nothing import jit, tl
 
 # Triton compiles what these functions say; Python's types mean nothing to it.
 # ruff: noqa: SIM102
@@ -128,6 +117,7 @@ def _record_step(steps, bad, taken, lengths, row, length, live, wrong,
 def turn(p, r, inverse, diagonal, rho_sums, rho, goal, done, bad, taken, diagonal_sums,
          n, tiles, SLOTS: tl.constexpr, LANES: tl.constexpr, PAIRED: tl.constexpr,
          BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
+    """P = M⁻¹R/√ρ + √(ρ/ρ_old) P, and Σ diagonal |P|²."""
     row = tl.program_id(0).to(tl.int64)
     now, before, finished = _progress(
         rho_sums, rho, goal, done, bad, row, SLOTS, LANES, PAIRED

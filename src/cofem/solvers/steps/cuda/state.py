@@ -6,9 +6,8 @@ once and filled anew for every batch of systems.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
 
 # mypy: disable-error-code="no-any-return"
@@ -117,10 +116,22 @@ class State:
             parts = parts.sum(dim=-1, keepdim=True).expand(self.rows, 2)
         return parts
 
+    def set(self, **values: Any) -> None:
+        """Write scalars to their addresses, see :class:`~cofem.solvers.steps.protocol.Scalars`."""
+        for name, value in values.items():
+            getattr(self, name).copy_(value)
+
     def running(self) -> Any:
-        """Which lanes still run: boolean (rows, lanes)."""
-        finished = (self.done != 0) | (self.bad != 0)
-        return ~(finished | (self.total(self.rho_sums) <= self.goal))
+        """Which lanes neither rest nor have failed."""
+        return (self.done == 0) & (self.bad == 0)
+
+    def failed(self) -> Any:
+        """Where the matrix was not positive."""
+        return self.bad != 0
+
+    def residuals(self) -> Any:
+        """rᴴM⁻¹r of every lane."""
+        return self.total(self.rho_sums)
 
     def swap_rows(self, i: int, j: int) -> None:
         """Exchange two rows and all that belongs to them."""
@@ -132,22 +143,6 @@ class State:
             kept = array[i].clone()
             array[i] = array[j]
             array[j] = kept
-
-
-class Verdict(NamedTuple):
-    """What a look at the true residuals found, one entry for each system."""
-
-    residual: np.ndarray
-    goal: np.ndarray
-    size: np.ndarray
-    steps: np.ndarray
-    bad: np.ndarray
-    stuck: np.ndarray
-
-    @property
-    def unfinished(self) -> np.ndarray:
-        """Systems that are short of their goal and may still get there."""
-        return np.asarray((self.residual > self.goal) & ~self.bad & ~self.stuck)
 
 
 def power_of_two(squares: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Steps of conjugate gradients, one module for each kind of array."""

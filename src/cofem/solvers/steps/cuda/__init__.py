@@ -1,0 +1,1 @@
+"""CG steps on CUDA: fused kernels (Triton), recorded as graphs. Needs torch."""
