@@ -62,7 +62,7 @@ def test_the_chain_visits_sets_as_often_as_they_are_probable(seed, beta):
     inside, mean, noise = enumerated(phi, y, scales, 0.5, beta)
     none = np.empty(0, np.int64)
     chains = [
-        run_chain(np.ascontiguousarray(phi.T), y, scales, 0.5, none, none, beta,
+        run_chain(np.ascontiguousarray(phi.T), y, scales, 0.5, none, none, beta, 99,
                   np.ones(4200), 200, np.random.default_rng(100 * seed + i))
         for i in range(8)
     ]  # fmt: skip
@@ -85,7 +85,7 @@ def test_the_draws_have_the_moments_that_are_reported():
     phi, y = coherent(1)
     none = np.empty(0, np.int64)
     sizes, places, values, _, _, first, second, inside, *_ = run_chain(
-        np.ascontiguousarray(phi.T), y, np.array([3.0, 60.0]), 0.5, none, none, 0.0,
+        np.ascontiguousarray(phi.T), y, np.array([3.0, 60.0]), 0.5, none, none, 0.0, 99,
         np.ones(20200), 200, np.random.default_rng(0),
     )  # fmt: skip
     drawn = np.zeros((len(sizes), phi.shape[1]))

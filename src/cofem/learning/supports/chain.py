@@ -51,6 +51,7 @@ def run_chain(
     start: np.ndarray,
     start_slabs: np.ndarray,
     beta: float,
+    largest: int,
     heating: np.ndarray,
     draws_from: int,
     random: np.random.Generator,
@@ -70,6 +71,8 @@ def run_chain(
         The non-zero coordinates and their slabs in the beginning.
     beta : float
         The noise precision; zero if it is not known.
+    largest : int
+        The most coordinates that are non-zero at a time.
     heating : array (sweeps,)
         The power to which the evidence counts in every sweep; one from ``draws_from`` on.
     draws_from : int
@@ -93,7 +96,7 @@ def run_chain(
     """
     d, n = phi.shape
     kept, degrees = len(heating) - draws_from, float(n)
-    most = min(n - 1, d)
+    most = min(n - 1, d, largest)
     places, slabs = np.empty(most, np.int64), np.empty(most, np.int64)
     free = np.ones(d, np.bool_)
     gram = np.empty((most, d))

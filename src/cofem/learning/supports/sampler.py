@@ -22,10 +22,8 @@ from cofem.model.model import Model
 
 # Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
 LARGEST_MATRIX = 2_000_000
-# Operations up to which they are: some seconds.
-LARGEST_COST = 3e9
-# While the evidence counts little a chain holds more coordinates: so many times that are borne.
-HOT_COST = 3.0
+# Operations up to which they are: ten or twenty seconds where there are as many non-zeros as that.
+LARGEST_COST = 6e9
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
 # Sweeps before those that count, and that count, of every chain; then they are compared.
@@ -50,8 +48,8 @@ CANCELLING = 100.0
 MOST_SLABS = 24
 # A chain is left for the callback after so many sweeps.
 BLOCK = 25
-# Before it is known how many non-zeros there are, its cost is looked at more often.
-WARMING_BLOCK = 5
+# A chain that fills this share of the places it has wants more than can be sampled.
+FULL = 0.8
 
 
 @dataclass(frozen=True)
@@ -96,6 +94,20 @@ def sampling_cost(unknowns: int, nonzeros: int) -> float:
     """Return about how many operations the chains take."""
     looks = nonzeros + 2 * PROPOSALS
     return 2.0 * (WARMING + COUNTED) * looks * unknowns * (nonzeros + 3) ** 2
+
+
+def most_nonzeros(unknowns: int) -> int:
+    """Return how many non-zeros can be sampled at that cost.
+
+    Examples
+    --------
+    >>> most_nonzeros(200), most_nonzeros(5000)
+    (29, 6)
+    """
+    k = 1
+    while sampling_cost(unknowns, k + 1) <= LARGEST_COST:
+        k += 1
+    return k
 
 
 def columns_alike(model: Model, likely: np.ndarray) -> bool:
@@ -181,7 +193,8 @@ class _Chain:
     ) -> None:  # fmt: skip
         self._parts = columns, y, scales, 1 / len(scales)
         self._beta, self._random = beta, np.random.default_rng(seed)
-        self._places = likely[: len(y) // 2].astype(np.int64)
+        self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
+        self._places = likely[: self._most // 2].astype(np.int64)
         self._slabs = np.full(len(self._places), len(scales) // 2, np.int64)
         self.counted = 0
         self.noise: list[np.ndarray] = []
@@ -196,13 +209,8 @@ class _Chain:
 
     def warm(self, powers: np.ndarray) -> bool:
         """Make sweeps that do not count; return whether the others are worth their time."""
-        cost = 0.0
-        for first in range(0, len(powers), WARMING_BLOCK):
-            self._run(powers[first : first + WARMING_BLOCK], counts=False)
-            cost = sampling_cost(self._sums.shape[1], self.size)
-            if cost > HOT_COST * LARGEST_COST:
-                return False
-        return cost <= LARGEST_COST
+        self._run(powers, counts=False)
+        return self.size <= FULL * self._most
 
     def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
         """Make sweeps that count; return whether ``tell`` asked to stop."""
@@ -215,7 +223,7 @@ class _Chain:
     def _run(self, powers: np.ndarray, counts: bool) -> None:
         first = 0 if counts else len(powers) - 1
         sizes, places, values, noise, scores, *sums, self._places, self._slabs = run_chain(
-            *self._parts, self._places, self._slabs, self._beta, powers, first,
+            *self._parts, self._places, self._slabs, self._beta, self._most, powers, first,
             self._random,
         )  # fmt: skip
         if counts:
