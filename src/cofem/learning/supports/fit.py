@@ -82,6 +82,7 @@ def sampled(
     model = model.with_noise([beta or found.noise_precision])
     xp = backend.namespace(model.like)
     verdict = Verdict.SAMPLED if found.distance <= AGREE else Verdict.CHAINS_APART
+    verdict = Verdict.STOPPED if found.stopped else verdict
     facts = {"sweeps": found.sweeps, "distance": found.distance}
     result = LoopResult(
         1 / (draws.variance + draws.mean**2 + _least(draws.variance)), [draws.mean], verdict,

@@ -66,12 +66,15 @@ class Sampled:
         Of the two chains' means, in error bars.
     sweeps : int
         Of both chains, those that count.
+    stopped : bool
+        Whether the callback ended them.
     """
 
     draws: Draws
     noise_precision: float
     distance: float
     sweeps: int
+    stopped: bool
 
 
 def can_sample(model: Model) -> bool:
@@ -160,7 +163,7 @@ def sample_supports(
     if not second.warm(powers):
         return None
     chains = [first, second]
-    count, distance = COUNTED, math.inf
+    count, distance, stopped = COUNTED, math.inf, False
     for again in range(LONGER + 1):
         stopped = any(chain.go_on(count, tell) for chain in chains)
         chains = [chain for chain in chains if chain.counted]
@@ -173,7 +176,7 @@ def sample_supports(
     best = _those_that_count(chains) if len(chains) == 2 else chains
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
-    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains))
+    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains), stopped)
 
 
 def _scales(correlation: np.ndarray, likely_noise: float) -> np.ndarray:
