@@ -40,12 +40,17 @@ def sparse():
     return scipy.sparse.random_array((D // 2, D), density=0.01, rng=0, dtype=np.float32).tocsr()
 
 
+def wavelet(shape):
+    pytest.importorskip("pywt")
+    return operators.Wavelet(shape, "db2")
+
+
 MAKERS = {
     "convolution": (lambda: operators.Convolution(0.9 ** np.arange(50), D), True),
     "dense": (lambda: operators.Dense(drawn(256, D) / 16), True),
-    "wavelet": (lambda: operators.Wavelet((32, 32), "db2"), True),
+    "wavelet": (lambda: wavelet((32, 32)), True),
     "composition": (
-        lambda: operators.DCT(D, np.arange(0, D, 3)) @ operators.Wavelet((D,), "db2").H, True,
+        lambda: operators.DCT(D, np.arange(0, D, 3)) @ wavelet((D,)).H, True,
     ),
     "function": (lambda: functions(lambda x: torch.flip(x, (-1,)) * 0.5), True),
     "sparse": (lambda: operators.Sparse(sparse()), None),
