@@ -1,10 +1,8 @@
 """SparseBayesRegressor at home in scikit-learn: its own checks, its tools, warnings and errors."""
 
 import pickle
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,11 +124,3 @@ def test_without_scikit_learn_the_error_says_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None\nimport cofem.sklearn"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert 'pip install scikit-learn' in run.stderr.splitlines()[-1]
-
-
-def test_the_example_of_the_page_runs():
-    page = Path(__file__).parents[2] / "docs" / "sklearn.md"
-    (example,) = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    names = {}
-    exec(example, names)
-    assert names["std"].shape == (5,)

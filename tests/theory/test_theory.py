@@ -54,7 +54,7 @@ def test_functions_and_matrices_are_the_same_phi():
 
 
 def test_the_page_about_the_theory_runs():
-    page = Path(__file__).parents[2] / "docs" / "theory.md"
+    page = Path(__file__).parents[2] / "docs" / "notes" / "theory.md"
     failed, tried = doctest.testfile(str(page), module_relative=False)
     assert tried > 0
     assert failed == 0

@@ -37,8 +37,9 @@ AGREE = 0.25
 MANY_MORE = 2
 # Coordinates that are non-zero less often hardly enter the comparison.
 RARE = 0.05
-# The evidence of the first sweep counts to this power.
-HOTTEST = 0.1
+# The evidence of the first sweep counts to this power; the powers rise towards the second number,
+# and from one on they stay: for the last of the sweeps that do not count.
+HOTTEST, COOLED = 0.1, 2.0
 # Slabs differ by this factor in variance, two in size: a coarser grid tells equal sizes from
 # unequal ones less well. The smallest is so large beside the noise.
 SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
@@ -155,12 +156,12 @@ def sample_supports(
     scales = _scales(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
     first = _Chain(columns, y, scales, beta, seed, nothing)
-    if not first.warm(np.linspace(HOTTEST, 1.0, WARMING)):
+    cooling = np.minimum(np.linspace(HOTTEST, COOLED, WARMING), 1.0)
+    if not first.warm(cooling):
         return None
     from_nothing = len(likely) > MANY_MORE * max(first.size, 1)
     second = _Chain(columns, y, scales, beta, seed + 1, nothing if from_nothing else likely)
-    powers = np.linspace(HOTTEST, 1.0, WARMING) if from_nothing else np.ones(WARMING)
-    if not second.warm(powers):
+    if not second.warm(cooling if from_nothing else np.ones(WARMING)):
         return None
     chains = [first, second]
     count, distance, stopped = COUNTED, math.inf, False
