@@ -86,8 +86,10 @@ def environment(extras):
         return python
     if not has_pip(python):
         note(f"creating {VENV}")
-        must([sys.executable, "-m", "venv", str(VENV)], "cannot create a virtual environment; "
-             "on Debian and Ubuntu, install python3-venv")
+        must(
+            [sys.executable, "-m", "venv", str(VENV)],
+            "cannot create a virtual environment; on Debian and Ubuntu, install python3-venv",
+        )
     asked = sorted(have | set(extras))
     note("installing cofem" + (f" with {', '.join(asked)}" if asked else ""))
     for part, size in SIZES.items():

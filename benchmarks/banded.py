@@ -43,9 +43,18 @@ def run(quick: bool) -> Result:
         [
             Table(
                 f"One trace of {N} samples, {ITERATIONS} iterations, z ≥ 0",
-                ["kernel", "lfilter ms", "compiled loop ms", "times lfilter", "ns per sample and "
-                 "iteration", "fit, banded ms", "fit, CoFEM by FFT ms", "CoFEM / compiled loop",
-                 "CoFEM / fit, banded", "CoFEM's mean off by %"],
+                [
+                    "kernel",
+                    "lfilter ms",
+                    "compiled loop ms",
+                    "times lfilter",
+                    "ns per sample and iteration",
+                    "fit, banded ms",
+                    "fit, CoFEM by FFT ms",
+                    "CoFEM / compiled loop",
+                    "CoFEM / fit, banded",
+                    "CoFEM's mean off by %",
+                ],
                 single,
             ),
             Table(

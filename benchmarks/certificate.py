@@ -88,12 +88,19 @@ def certificates(rows: dict[str, Maker], seeds: range) -> Table:
                 reason = post.message.partition(REFUSED)[2].partition(";")[0]
                 reasons[reason] = reasons.get(reason, 0) + 1
             if certified and (bad or bad_if_told):
-                print(f"     {row} seed {seed}: certified at {error:.1%}, ard {ard:.1%}, told the "
-                      f"noise {told:.1%}, β̂ {post.noise_precision / problem.beta:.2g}, oracle "
-                      f"{problem.error(problem.oracle()):.1%}", file=sys.stderr, flush=True)
+                print(
+                    f"     {row} seed {seed}: certified at {error:.1%}, ard {ard:.1%}, told the "
+                    f"noise {told:.1%}, β̂ {post.noise_precision / problem.beta:.2g}, oracle "
+                    f"{problem.error(problem.oracle()):.1%}",
+                    file=sys.stderr,
+                    flush=True,
+                )
             if good and not certified:
-                print(f"     {row} seed {seed}: refused at {error:.1%}, ard {ard:.1%}: {reason}",
-                      file=sys.stderr, flush=True)
+                print(
+                    f"     {row} seed {seed}: refused at {error:.1%}, ard {ard:.1%}: {reason}",
+                    file=sys.stderr,
+                    flush=True,
+                )
         why = "; ".join(f"{reason} ({n})" for reason, n in reasons.items())
         table.append([row, len(seeds), *counts.tolist(), why])
         print("  " + " | ".join(map(show, table[-1])), file=sys.stderr, flush=True)
@@ -113,8 +120,11 @@ def listed(rows: dict[str, Maker], seeds: range, told: bool) -> Table:
             both = [fitted(problem, prior=prior, **options)[0] for prior in ("auto", "ard")]
             pairs.append(both)
             if both[0] > LISTED_WORSE * max(both[1], EXACT):
-                print(f"     {row} seed {seed}: auto {both[0]:.1%}, ard {both[1]:.1%}",
-                      file=sys.stderr, flush=True)
+                print(
+                    f"     {row} seed {seed}: auto {both[0]:.1%}, ard {both[1]:.1%}",
+                    file=sys.stderr,
+                    flush=True,
+                )
         auto, ard = np.array(pairs).T
         ratio = auto / np.maximum(ard, EXACT)
         table.append([row, len(seeds), 100 * float(np.median(auto)), 100 * float(np.median(ard)),
@@ -123,7 +133,7 @@ def listed(rows: dict[str, Maker], seeds: range, told: bool) -> Table:
         print("  " + " | ".join(map(show, table[-1])), file=sys.stderr, flush=True)
     columns = ["problem", "problems", "auto, error %", "ard, error %", "ratio, median", "largest",
                f"above {LISTED_WORSE}"]  # fmt: skip
-    return Table(f"Beside prior=\"ard\", noise {'known' if told else 'unknown'}", columns, table)
+    return Table(f'Beside prior="ard", noise {"known" if told else "unknown"}', columns, table)
 
 
 def claims(tables: list[Table]) -> list[Claim]:
@@ -137,12 +147,22 @@ def claims(tables: list[Table]) -> list[Claim]:
                                bool(worse <= 0.02 * certified),
                                f"{worse} of {certified}, told the noise {worse_if_told}; "
                                f"{total} problems"))  # fmt: skip
-            found.append(Claim("at most 15 % of good ends are refused",
-                               bool(refused <= 0.15 * good), f"{refused} of {good}"))
+            found.append(
+                Claim(
+                    "at most 15 % of good ends are refused",
+                    bool(refused <= 0.15 * good),
+                    f"{refused} of {good}",
+                )
+            )
         else:
             worse, total = sum(r[6] for r in table.rows), sum(r[1] for r in table.rows)
-            found.append(Claim(f"never above {LISTED_WORSE} times: {table.title}", worse == 0,
-                               f"{worse} of {total} are"))
+            found.append(
+                Claim(
+                    f"never above {LISTED_WORSE} times: {table.title}",
+                    worse == 0,
+                    f"{worse} of {total} are",
+                )
+            )
     return found
 
 

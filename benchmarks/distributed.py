@@ -40,16 +40,29 @@ def run(quick: bool) -> Result:
             Table(
                 f"DCT, D = 2^{exponent}, a third of the samples, 19 probes and a mean, "
                 f"{iterations} iterations, gloo on one machine",
-                ["ranks", "seconds", "speed-up", "systems a rank", "MiB reduced / iteration",
-                 "vectors of D reduced / iteration", "difference of the mean"],
+                [
+                    "ranks",
+                    "seconds",
+                    "speed-up",
+                    "systems a rank",
+                    "MiB reduced / iteration",
+                    "vectors of D reduced / iteration",
+                    "difference of the mean",
+                ],
                 rows,
             )
         ],
         [
-            Claim("all ranks together give the single process's mean", worst < 1e-6,
-                  f"largest relative difference {worst:.1e}"),
-            Claim("one reduction of a few D-vectors an iteration", vectors < 4,
-                  f"{vectors:.2f} vectors"),
+            Claim(
+                "all ranks together give the single process's mean",
+                worst < 1e-6,
+                f"largest relative difference {worst:.1e}",
+            ),
+            Claim(
+                "one reduction of a few D-vectors an iteration",
+                vectors < 4,
+                f"{vectors:.2f} vectors",
+            ),
         ],
         [
             f"{os.cpu_count()} cores: more ranks than cores cannot be faster here. "

@@ -39,8 +39,11 @@ def zarc(tau: float, exponent: float, resistance: float) -> tuple[np.ndarray, np
     omega = 2 * np.pi * FREQUENCIES
     impedance = resistance / (1 + (1j * omega * tau) ** exponent)
     turn = (1 - exponent) * np.pi
-    gamma = resistance / (2 * np.pi) * np.sin(turn) / (
-        np.cosh(exponent * (LOG_TAU - np.log(tau))) - np.cos(turn)
+    gamma = (
+        resistance
+        / (2 * np.pi)
+        * np.sin(turn)
+        / (np.cosh(exponent * (LOG_TAU - np.log(tau))) - np.cos(turn))
     )
     return impedance, gamma
 
@@ -71,9 +74,7 @@ def bumps() -> np.ndarray:
     )
 
 
-def by_cofem(
-    problem: Spectrum, known: bool, nonnegative: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def by_cofem(problem: Spectrum, known: bool, nonnegative: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return γ and its standard deviation."""
     K, B = kernel(), bumps()
     phi = np.concatenate([K[:, :1], K[:, 1:] @ B], axis=1)
@@ -124,8 +125,10 @@ def judge(problem: Spectrum, answer: tuple[np.ndarray, np.ndarray | None]) -> tu
     inner = (gamma[1:-1] > gamma[:-2]) & (gamma[1:-1] >= gamma[2:])
     n_peaks = np.sum(inner & (gamma[1:-1] > 0.05 * gamma.max()))
     large = problem.gamma > 0.05 * problem.gamma.max()
-    covered = np.nan if std is None else 100 * np.mean(
-        np.abs(gamma - problem.gamma)[large] <= 2 * std[large]
+    covered = (
+        np.nan
+        if std is None
+        else 100 * np.mean(np.abs(gamma - problem.gamma)[large] <= 2 * std[large])
     )
     return error, n_peaks, covered
 

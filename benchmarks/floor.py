@@ -130,9 +130,7 @@ def _problem(case: Case) -> simulate.Problem:
     return simulate.Problem(problem.name, phi, y, problem.z, problem.noise_std)
 
 
-def _fit(
-    phi: Any, problem: simulate.Problem, iterations: int, **options: Any
-) -> cofem.Posterior:
+def _fit(phi: Any, problem: simulate.Problem, iterations: int, **options: Any) -> cofem.Posterior:
     return cofem.fit(
         phi,
         problem.y,
@@ -154,9 +152,7 @@ def _watched_fit(
         phi,
         problem,
         iterations,
-        callback=lambda state: counts.append(
-            _subnormal(state.mean) + _subnormal(state.precision)
-        ),
+        callback=lambda state: counts.append(_subnormal(state.mean) + _subnormal(state.precision)),
     )
     return post, sum(counts) + _subnormal(post.variance)
 

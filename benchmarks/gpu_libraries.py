@@ -47,8 +47,7 @@ def _start(name: str, report: Path) -> subprocess.Popen[bytes]:
 def _counts(report: Path) -> collections.Counter[str]:
     cases = ElementTree.parse(report).iter("testcase")
     return collections.Counter(
-        next((child.tag for child in case if child.tag != "properties"), "passed")
-        for case in cases
+        next((child.tag for child in case if child.tag != "properties"), "passed") for case in cases
     )
 
 

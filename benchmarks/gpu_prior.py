@@ -64,8 +64,9 @@ def profile() -> None:
     with torch.profiler.profile() as seen:
         cofem.fit(phi, y, method="cofem")
         torch.cuda.synchronize()
-    print(seen.key_averages().table(sort_by="cpu_time_total", row_limit=18,
-                                    max_name_column_width=40))
+    print(
+        seen.key_averages().table(sort_by="cpu_time_total", row_limit=18, max_name_column_width=40)
+    )
 
 
 if __name__ == "__main__":

@@ -83,9 +83,7 @@ def _step_row(D: int, compiled: bool) -> list[str]:
     eager = _array_step(operator, real, _same)
     times = [milliseconds(eager), milliseconds(graphed(eager))]
     times.append(
-        milliseconds(graphed(_array_step(operator, real, torch.compile)))
-        if compiled
-        else math.nan
+        milliseconds(graphed(_array_step(operator, real, torch.compile))) if compiled else math.nan
     )
     times += fused_steps(operator, real)[:2]
     cells = [forward, inverse, one_pass, floor, *times]

@@ -119,10 +119,14 @@ def summary(rows):
     within = [np.mean(np.maximum(beta, 1 / beta) <= f) for f in (3, 1.5)]
     certified = np.mean([r["prior"] == "mixture" for r in rows])
     quantiles = np.quantile(ratio, [0.5, 0.95, 0.99])
-    print(f"{len(rows)} problems: error beside exact EM that knows the noise: median "
-          f"{quantiles[0]:.2f}, 95 % {quantiles[1]:.2f}, 99 % {quantiles[2]:.2f}")
-    print(f"noise within 3: {within[0]:.1%}, within 1.5: {within[1]:.1%}; certified "
-          f"{certified:.1%}; warned {np.mean([r['warned'] for r in rows]):.1%}")
+    print(
+        f"{len(rows)} problems: error beside exact EM that knows the noise: median "
+        f"{quantiles[0]:.2f}, 95 % {quantiles[1]:.2f}, 99 % {quantiles[2]:.2f}"
+    )
+    print(
+        f"noise within 3: {within[0]:.1%}, within 1.5: {within[1]:.1%}; certified "
+        f"{certified:.1%}; warned {np.mean([r['warned'] for r in rows]):.1%}"
+    )
     for law in ("sign", "normal"):
         own = [r["error"] / r["oracle"] for r in rows if r["law"] == law and r["noise"] == 0.01]
         if own:
@@ -144,17 +148,21 @@ def statements(rows):
             which = (p >= low) & (p < high)
             if which.sum() >= 200:
                 classes.append(f"{p[which].mean():.2f}: {true[which].mean():.2f} ({which.sum()})")
-        print(f"{kind:12s} {sum(r['false'] for r in own) / max(chosen, 1):.3f} | "
-              f"{sum(r['inside_chosen'] for r in own) / max(chosen, 1):.3f}, "
-              f"{np.mean([r['inside'] for r in own]):.3f}, "
-              f"{np.mean([r['inside_nonzero'] for r in own]):.3f} | {'; '.join(classes)}")
+        print(
+            f"{kind:12s} {sum(r['false'] for r in own) / max(chosen, 1):.3f} | "
+            f"{sum(r['inside_chosen'] for r in own) / max(chosen, 1):.3f}, "
+            f"{np.mean([r['inside'] for r in own]):.3f}, "
+            f"{np.mean([r['inside_nonzero'] for r in own]):.3f} | {'; '.join(classes)}"
+        )
 
 
 def worst(rows, n=12):
     print("\nworst beside EM:")
     for r in sorted(rows, key=lambda r: -r["error"] / r["em"])[:n]:
-        print(f"  {r['kind']} {r['law']} {r['noise']} seed {r['seed']}: {r['error']:.3f} "
-              f"(EM {r['em']:.3f}, oracle {r['oracle']:.3f}), β {r['beta']:.2f}, {r['prior']}")
+        print(
+            f"  {r['kind']} {r['law']} {r['noise']} seed {r['seed']}: {r['error']:.3f} "
+            f"(EM {r['em']:.3f}, oracle {r['oracle']:.3f}), β {r['beta']:.2f}, {r['prior']}"
+        )
 
 
 def main():
@@ -167,8 +175,11 @@ def main():
     began = time.time()
     for seed in range(*arguments.seeds):
         for kind in arguments.kinds:
-            rows += [measure(kind, law, noise, seed, prior=arguments.prior)
-                     for law in LAWS for noise in NOISE]
+            rows += [
+                measure(kind, law, noise, seed, prior=arguments.prior)
+                for law in LAWS
+                for noise in NOISE
+            ]
     summary(rows)
     statements(rows)
     worst(rows)

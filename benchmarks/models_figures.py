@@ -179,9 +179,15 @@ def draw_evidence(axes: Any) -> None:
     _show(left, xlabel="decay time τ of the kernel", ylabel="log evidence ± 3 standard errors")
     for k, true in enumerate(FAMILIES):
         posts = wavelet_fits(0, true)
-        right.errorbar(np.arange(3) + 0.1 * (k - 1), [posts[f].log_evidence for f in FAMILIES],
-                       [3 * posts[f].log_evidence_error for f in FAMILIES], fmt="os^"[k],
-                       capsize=3, color=(BLUE, ORANGE, "black")[k], label=f"truth: {true}")
+        right.errorbar(
+            np.arange(3) + 0.1 * (k - 1),
+            [posts[f].log_evidence for f in FAMILIES],
+            [3 * posts[f].log_evidence_error for f in FAMILIES],
+            fmt="os^"[k],
+            capsize=3,
+            color=(BLUE, ORANGE, "black")[k],
+            label=f"truth: {true}",
+        )
     right.set_xticks(range(3), FAMILIES)
     _show(right, xlabel="wavelets of the dictionary")
 

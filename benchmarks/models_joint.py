@@ -61,8 +61,7 @@ def joint_errors(seed: int, shared: bool) -> list[tuple[float, float, float]]:
         return float(np.mean([error(mean, x) for mean, x in zip(means, z, strict=False)]))
 
     return [
-        (average(means), average(alone[: len(means)]), error(means[0], z[0]))
-        for means in together
+        (average(means), average(alone[: len(means)]), error(means[0], z[0])) for means in together
     ]
 
 

@@ -95,6 +95,4 @@ def sigpy_wavelets(kspace: np.ndarray, maps: np.ndarray, weight: float) -> np.nd
     """SigPy's ℓ1-wavelet reconstruction, one contrast after the other."""
     from sigpy.mri.app import L1WaveletRecon
 
-    return np.stack(
-        [L1WaveletRecon(y, maps, lamda=weight, show_pbar=False).run() for y in kspace]
-    )
+    return np.stack([L1WaveletRecon(y, maps, lamda=weight, show_pbar=False).run() for y in kspace])

@@ -218,7 +218,10 @@ def main() -> None:
     parser.add_argument("--last", type=int, help="run those before this one")
     parser.add_argument("--part", choices=MUTATED, help="mutants of this package only")
     parser.add_argument(
-        "--stages", type=int, default=3, choices=(1, 2, 3),
+        "--stages",
+        type=int,
+        default=3,
+        choices=(1, 2, 3),
         help="1: examples of the file; 2: and the tests of its folder; 3: and whole fits",
     )
     parser.add_argument("--limit", type=float, default=120.0, help="least seconds of a test run")
@@ -240,8 +243,11 @@ def main() -> None:
             row = [mutant.file, mutant.line, mutant.kind, mutant.before, mutant.after, verdict]
             writer.writerow(row)
             stream.flush()
-            print(f"{killed} of {i} killed  {mutant.file}:{mutant.line} {mutant.kind} "
-                  f"{mutant.before!r} -> {mutant.after!r}: {verdict}", flush=True)
+            print(
+                f"{killed} of {i} killed  {mutant.file}:{mutant.line} {mutant.kind} "
+                f"{mutant.before!r} -> {mutant.after!r}: {verdict}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

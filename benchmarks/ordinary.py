@@ -189,9 +189,13 @@ def _rivals(row: str, problems: list[Problem]) -> list:
 def _say_failures(row, name, seeds, problems, found) -> None:
     for seed, problem, s in zip(seeds, problems, found, strict=True):
         if s.failed:
-            print(f"     {row} seed {seed}, {name}: {s.error:.1%} (oracle "
-                  f"{problem.error(problem.oracle()):.1%}), β̂/β {s.beta:.3g}, {s.prior}"
-                  f"{', warned' if s.warned else ''}", file=sys.stderr, flush=True)
+            print(
+                f"     {row} seed {seed}, {name}: {s.error:.1%} (oracle "
+                f"{problem.error(problem.oracle()):.1%}), β̂/β {s.beta:.3g}, {s.prior}"
+                f"{', warned' if s.warned else ''}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 # -- where fits stop -----------------------------------------------------------

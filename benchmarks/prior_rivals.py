@@ -100,6 +100,7 @@ def score(answer: Answer, z, beta, em, oracle, seconds) -> dict:
 
 def row(name: str, scores: list[dict]) -> list:
     """Return a row of the table."""
+
     def of(key):
         return np.array([s[key] for s in scores])
 
@@ -144,8 +145,11 @@ def main() -> None:
                         seconds = time.perf_counter() - start
                         scores[name].append(score(answer, z, beta, em, oracle, seconds))
             for name in methods:
-                print("  " + kind + ": " + " | ".join(map(show, row(name, scores[name]))),
-                      file=sys.stderr, flush=True)
+                print(
+                    "  " + kind + ": " + " | ".join(map(show, row(name, scores[name]))),
+                    file=sys.stderr,
+                    flush=True,
+                )
     columns = ["method", "problems", "error / exact EM, median", "95 %", "error / oracle, median",
                "share above 3 × EM", "β̂ within 3, %", "non-zeros inside, %", "all inside, %",
                "false among p > ½, %", "said, %", "s, median"]  # fmt: skip

@@ -9,10 +9,27 @@ import sys
 import time
 from pathlib import Path
 
-NAMES = ("accuracy", "work", "floor", "scaling", "rivals", "error_bars", "noise", "probes",
-         "banded", "distributed",
-         "sklearn_ard", "sklearn_prior", "models", "calcium", "mri",
-         "fields_meg", "fields_sindy", "fields_doa", "fields_drt")
+NAMES = (
+    "accuracy",
+    "work",
+    "floor",
+    "scaling",
+    "rivals",
+    "error_bars",
+    "noise",
+    "probes",
+    "banded",
+    "distributed",
+    "sklearn_ard",
+    "sklearn_prior",
+    "models",
+    "calcium",
+    "mri",
+    "fields_meg",
+    "fields_sindy",
+    "fields_doa",
+    "fields_drt",
+)
 HERE = Path(__file__).resolve().parent
 
 

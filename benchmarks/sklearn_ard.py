@@ -18,7 +18,7 @@ from isolated import Outcome, isolated
 
 OURS, ARD, RIDGE = "SparseBayesRegressor", "ARDRegression", "BayesianRidge"
 SCALED = "StandardScaler, ARDRegression"
-PLAIN, LASSO = "the same, prior=\"ard\"", "LassoCV"
+PLAIN, LASSO = 'the same, prior="ard"', "LassoCV"
 ORACLE = "least squares, told the relevant"
 ESTIMATORS = (OURS, PLAIN, ARD, RIDGE, LASSO, ORACLE)
 SPARSE_TOO = (OURS, PLAIN, LASSO, ORACLE)

@@ -116,29 +116,35 @@ def draw(files: list[str], rank: dict[str, int], order: list[set[str]]) -> str:
     parts = {part_of(file) for file in files}
     columns = ["/".join(sorted(layer & parts)) for layer in order if layer & parts]
     columns = [name if len(name) < 14 else f"{name[:12]}…" for name in columns]
-    place = {rank[next(iter(layer & parts))]: i for i, layer in enumerate(
-        [layer for layer in order if layer & parts])}
+    place = {
+        rank[next(iter(layer & parts))]: i
+        for i, layer in enumerate([layer for layer in order if layer & parts])
+    }
     step, row, top, left = 86, 15, 40, 20
     width, height = left + step * len(columns) + 250, top + row * len(files) + 16
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img" font-size="11" '
-        'font-family="system-ui, \'DejaVu Sans\', sans-serif">',
+        "font-family=\"system-ui, 'DejaVu Sans', sans-serif\">",
         f"  <title>The walk of fit(DCT, y): {len(files)} files</title>",
         f'  <rect width="{width}" height="{height}" rx="8" fill="#fff"/>',
     ]
     for i, name in enumerate(columns):
         x = left + step * i + step / 2
-        lines.append(f'  <text x="{x:g}" y="22" text-anchor="middle" font-weight="600" '
-                     f'fill="#111">{escape(name)}</text>')
+        lines.append(
+            f'  <text x="{x:g}" y="22" text-anchor="middle" font-weight="600" '
+            f'fill="#111">{escape(name)}</text>'
+        )
         lines.append(f'  <path d="M{x:g} {top - 8} V{height - 10}" stroke="#ddd"/>')
     points = []
     for i, file in enumerate(files):
         x = left + step * place[rank[part_of(file)]] + step / 2
         y = top + row * i
         points.append((x, y))
-        lines.append(f'  <text x="{left + step * len(columns) + 10}" y="{y + 4}" '
-                     f'fill="#444">{i + 1}. {escape(file)}</text>')
+        lines.append(
+            f'  <text x="{left + step * len(columns) + 10}" y="{y + 4}" '
+            f'fill="#444">{i + 1}. {escape(file)}</text>'
+        )
     path = " ".join(f"{x:g},{y:g}" for x, y in points)
     lines.append(f'  <polyline points="{path}" fill="none" stroke="#0072B2" stroke-width="1.4"/>')
     lines += [f'  <circle cx="{x:g}" cy="{y:g}" r="3" fill="#0072B2"/>' for x, y in points]
@@ -148,7 +154,7 @@ def draw(files: list[str], rank: dict[str, int], order: list[set[str]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--svg", type=Path, help="draw the walk here")
-    parser.add_argument("--ard", action="store_true", help="with prior=\"ard\" and known noise")
+    parser.add_argument("--ard", action="store_true", help='with prior="ard" and known noise')
     arguments = parser.parse_args()
     problem = simulate.dct(D, SEED)
 

@@ -248,6 +248,7 @@ def test_packages_that_import_names_say_what_is_public(path):
 def test_all_is_sorted_and_real(path):
     module = importlib.import_module(module_name(path))
     names = getattr(module, "__all__", [])
+
     # ruff's order: CONSTANTS, Classes, functions.
     def order(name):
         return (0 if name.isupper() else 1 if name[:1].isupper() else 2, name)

@@ -72,9 +72,7 @@ assert set(sources) <= set(angles[peaks])
 # give the right directions and others do not:
 
 # %%
-alone = [
-    cofem.fit(phi, row, noise_precision=1 / sigma**2, max_iter=500, tol=1e-3) for row in y[:5]
-]
+alone = [cofem.fit(phi, row, noise_precision=1 / sigma**2, max_iter=500, tol=1e-3) for row in y[:5]]
 for single in alone:
     print(angles[np.abs(single.mean) > 0.3])
 
@@ -98,6 +96,7 @@ print(f"first source: error {np.median(amplitude_error):.3f}, std {post.std[0, p
 # where snapshots are many and sources independent. Few snapshots make a poor covariance, and an
 # echo is a copy of its source, so that the covariance of both has one dimension less. Here the
 # noise is unknown to all.
+
 
 # %%
 def peaks_of(spectrum):

@@ -39,7 +39,7 @@ print(post)
 # %%
 error = np.linalg.norm(post.mean - z) / np.linalg.norm(z)
 print(f"relative error {100 * error:.1f} %")
-print(f"noise: estimated {post.noise_precision ** -0.5:.4f}, true 0.0100")
+print(f"noise: estimated {post.noise_precision**-0.5:.4f}, true 0.0100")
 assert error < 0.05
 
 # %% [markdown]

@@ -89,7 +89,12 @@ def by_mne(mode):
     from mne.inverse_sparse._gamma_map import _gamma_map_opt  # what gamma_map runs
 
     found, used = _gamma_map_opt(
-        y.T.copy(), leadfield.copy(), alpha=sigma**2, maxit=2000, update_mode=mode, group_size=3,
+        y.T.copy(),
+        leadfield.copy(),
+        alpha=sigma**2,
+        maxit=2000,
+        update_mode=mode,
+        group_size=3,
         verbose=False,
     )
     z = np.zeros((3 * n_places, n_samples))

@@ -187,9 +187,7 @@ def test_what_the_posterior_offers_stays_in_the_library(library, operator):
     assert tuple(post.sample(3, seed=0).shape) == (3, D)
     variance = post.variance_of(CONVERT[library](R))
     assert type(variance) is kind
-    np.testing.assert_allclose(
-        backend.to_numpy(variance), numpy_post.variance_of(R), rtol=1e-5
-    )
+    np.testing.assert_allclose(backend.to_numpy(variance), numpy_post.variance_of(R), rtol=1e-5)
     centre, spread = post.predict(CONVERT[library](R))
     assert type(centre) is type(spread) is kind
     support = backend.to_numpy(post.support())

@@ -52,9 +52,7 @@ def main(out):
 
     device = torch.device("cuda:0")
     torch.cuda.set_device(device)
-    dist.init_process_group(
-        "nccl", timeout=datetime.timedelta(seconds=60), device_id=device
-    )
+    dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=60), device_id=device)
     world, told = dist.group.WORLD, {}
     options = {"noise_precision": 1e4, "max_iter": 12, "tol": 0}
     made = simulate.dct(512, seed=0)

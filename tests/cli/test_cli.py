@@ -71,8 +71,10 @@ def test_help_names_the_commands(arguments):
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [("demo", ["--size", "--seed", "--figure", "--json"]),
-     ("solve", ["PHI", "--noise-precision", "--nonnegative", "--method", "--output", "--tol"])],
+    [
+        ("demo", ["--size", "--seed", "--figure", "--json"]),
+        ("solve", ["PHI", "--noise-precision", "--nonnegative", "--method", "--output", "--tol"]),
+    ],
 )
 def test_help_of_a_command(command, words):
     result = run(command, "--help")
@@ -104,8 +106,16 @@ def test_where_to_write_has_one_name(command):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["paint"], ["solve"], ["solve", "phi.npy", "y.npy"], ["demo", "--size", "many"],
-     ["demo", "--size", "3"], ["demo", "--colour", "red"], ["--colour"], ["demo", "extra"]],
+    [
+        ["paint"],
+        ["solve"],
+        ["solve", "phi.npy", "y.npy"],
+        ["demo", "--size", "many"],
+        ["demo", "--size", "3"],
+        ["demo", "--colour", "red"],
+        ["--colour"],
+        ["demo", "extra"],
+    ],
 )
 def test_mistakes_in_the_arguments_are_one_line(arguments):
     assert_refused(run(*arguments))
@@ -158,14 +168,36 @@ def test_solve_writes_a_posterior(problem):
 
 def test_solve_json_and_figure(problem):
     result = run(
-        "solve", "phi.npy", "y.npy", "-o", "out.npz", "--noise-precision", 1e4,
-        "--figure", "f.png", "--json", "--seed", 3, "--max-iter", 200, "--tol", 1e-3,
+        "solve",
+        "phi.npy",
+        "y.npy",
+        "-o",
+        "out.npz",
+        "--noise-precision",
+        1e4,
+        "--figure",
+        "f.png",
+        "--json",
+        "--seed",
+        3,
+        "--max-iter",
+        200,
+        "--tol",
+        1e-3,
     )
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert set(facts) == {
-        "method", "converged", "message", "iterations", "noise_precision", "log_evidence",
-        "n_support", "seconds", "products", "output",
+        "method",
+        "converged",
+        "message",
+        "iterations",
+        "noise_precision",
+        "log_evidence",
+        "n_support",
+        "seconds",
+        "products",
+        "output",
     }
     assert facts["converged"] is True
     assert facts["noise_precision"] == 1e4
@@ -184,8 +216,18 @@ def test_solve_chooses_the_noise_precision(problem):
 @pytest.mark.parametrize("method", ["cofem", "em", "woodbury"])
 def test_solve_with_a_method(problem, method):
     result = run(
-        "solve", "phi.npy", "y.npy", "-o", "o.npz", "--noise-precision", 1e4, "--method", method,
-        "--json", "--max-iter", 300,
+        "solve",
+        "phi.npy",
+        "y.npy",
+        "-o",
+        "o.npz",
+        "--noise-precision",
+        1e4,
+        "--method",
+        method,
+        "--json",
+        "--max-iter",
+        300,
     )
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["method"] == method
@@ -246,9 +288,7 @@ def test_tables_of_joint_and_complex_answers(problem):
     assert run("solve", "phi.npy", "y.npy", *options).exit_code == 0
     turned = np.genfromtxt("o.csv", delimiter=",", names=True)
     assert turned.dtype.names[:4] == ("index", "mean_real", "mean_imag", "std")
-    np.testing.assert_allclose(
-        turned["mean_imag"], np.tan(0.3) * turned["mean_real"], atol=1e-3
-    )
+    np.testing.assert_allclose(turned["mean_imag"], np.tan(0.3) * turned["mean_real"], atol=1e-3)
 
 
 LARGE = """
@@ -324,7 +364,15 @@ def test_solve_nonnegative(tmp_path, monkeypatch):
 
 def test_not_converged_is_a_warning_line_and_an_answer(problem):
     result = run(
-        "solve", "phi.npy", "y.npy", "-o", "o.npz", "--noise-precision", 1e4, "--max-iter", 2,
+        "solve",
+        "phi.npy",
+        "y.npy",
+        "-o",
+        "o.npz",
+        "--noise-precision",
+        1e4,
+        "--max-iter",
+        2,
         "--json",
     )
     assert result.exit_code == 0, result.output
@@ -464,7 +512,9 @@ def python(code, *arguments, **environment):
     path = os.pathsep.join([str(Path(cofem.__file__).parents[1]), *sys.path[1:]])
     return subprocess.Popen(
         [sys.executable, "-c", f"{heard}; {code}", *map(str, arguments)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
         env=os.environ | {"PYTHONPATH": path, "PYTHONUTF8": "1"} | environment,
     )
 

@@ -38,8 +38,15 @@ def test_lorenz_inside_pysindy(trajectory):
     names = ["1", "x0", "x1", "x2", "x0^2", "x0 x1", "x0 x2", "x1^2", "x1 x2", "x2^2"]
     assert model.get_feature_names() == names
     truth = np.zeros((3, 10))
-    for equation, name, value in [(0, "x0", -10), (0, "x1", 10), (1, "x0", 28), (1, "x1", -1),
-                                  (1, "x0 x2", -1), (2, "x2", -8 / 3), (2, "x0 x1", 1)]:
+    for equation, name, value in [
+        (0, "x0", -10),
+        (0, "x1", 10),
+        (1, "x0", 28),
+        (1, "x1", -1),
+        (1, "x0 x2", -1),
+        (2, "x2", -8 / 3),
+        (2, "x0 x1", 1),
+    ]:
         truth[equation, names.index(name)] = value  # fmt: skip
     found = model.coefficients()
     np.testing.assert_array_equal(found != 0, truth != 0)

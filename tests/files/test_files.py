@@ -346,8 +346,12 @@ def test_sparse_matlab_files(tmp_path, factor, compress):
 def test_sparse_matrices_that_claim_to_be_empty(tmp_path):
     """Their pointers lead out of the matrix and back, which SciPy does not look at."""
     np.savez(
-        tmp_path / "phi.npz", format="csr", shape=(3, 3), data=np.empty(0),
-        indices=np.empty(0, np.int32), indptr=np.array([0, 5000, 0, 0], np.int32),
+        tmp_path / "phi.npz",
+        format="csr",
+        shape=(3, 3),
+        data=np.empty(0),
+        indices=np.empty(0, np.int32),
+        indptr=np.array([0, 5000, 0, 0], np.int32),
     )
     with pytest.raises(ValueError, match="pointers of a sparse matrix do not increase"):
         read_matrix(tmp_path / "phi.npz", "phi")

@@ -114,9 +114,7 @@ def test_units_change_nothing_but_units(method, nonnegative):
         # CoFEM's CG may stop a step earlier or later: to its own tolerance.
         close = 1e-8 if method != "cofem" else 1e-4
         np.testing.assert_allclose(other.mean / c, one.mean, rtol=0, atol=close * scale)
-        np.testing.assert_allclose(
-            other.std / c, one.std, rtol=1e-5 if method != "cofem" else 2e-2
-        )
+        np.testing.assert_allclose(other.std / c, one.std, rtol=1e-5 if method != "cofem" else 2e-2)
         np.testing.assert_array_equal(other.support(), one.support())
 
 
@@ -248,8 +246,7 @@ def test_cofem_on_complex_data_is_exact_em(seed):
     n = op.shape[0]
     y = op.forward(z) + 0.01 * (random.normal(size=n) + 1j * random.normal(size=n)) / 2**0.5
     exact, ours = (
-        ard(op, y, noise_precision=1e4, method=m, max_iter=40, tol=0.0)
-        for m in ("em", "cofem")
+        ard(op, y, noise_precision=1e4, method=m, max_iter=40, tol=0.0) for m in ("em", "cofem")
     )
     assert simulate.nrmse(exact.mean, z) < 3
     assert simulate.nrmse(ours.mean, exact.mean) < 0.3
@@ -323,9 +320,7 @@ def test_a_zero_column_keeps_its_prior(method):
     phi[:, [7, 30]] = 0
     post = ard(phi, y, noise_precision=beta, method=method, max_iter=10, tol=0.0)
     assert (post.mean[[7, 30]] == 0).all()
-    np.testing.assert_allclose(
-        post.variance[[7, 30]] * post.precision[[7, 30]], 1, rtol=1e-10
-    )
+    np.testing.assert_allclose(post.variance[[7, 30]] * post.precision[[7, 30]], 1, rtol=1e-10)
     assert np.isfinite(post.mean).all()
     assert np.isfinite(post.variance).all()
 

@@ -229,9 +229,7 @@ def test_posterior_refuses_what_fit_refuses():
     with pytest.raises(ValueError, match="y"):
         cofem.posterior(PHI, spoiled(Y, np.nan), precision=np.ones(9), noise_precision=1.0)
     with pytest.raises(ValueError, match="nonnegative"):
-        cofem.posterior(
-            PHI, Y + 1j, precision=np.ones(9), noise_precision=1.0, nonnegative=True
-        )
+        cofem.posterior(PHI, Y + 1j, precision=np.ones(9), noise_precision=1.0, nonnegative=True)
 
 
 def test_posterior_takes_one_number_or_a_list():

@@ -144,8 +144,9 @@ def test_every_further_task_costs_its_mean_alone(seed):
     assert cost[2] == cost[0] + 2 * mean
     assert cost[3] == cost[0] + 5 * mean
     separate = [
-        fit([Dense(phi.to_dense()) for _ in range(n)], [y] * n, "cofem", max_iter=10)
-        .history["products"][-1]
+        fit([Dense(phi.to_dense()) for _ in range(n)], [y] * n, "cofem", max_iter=10).history[
+            "products"
+        ][-1]
         for n in (1, 6)
     ]
     assert cost[3] < 0.7 * separate[1]
@@ -203,5 +204,5 @@ def test_unequal_tasks_are_named():
         fit(phis, ys[:1])
     with pytest.raises(ValueError, match=r"phi\[1\] has 64 columns and phi\[0\] has 128"):
         fit([phis[0], DCT(64, rows=np.arange(40))], ys)
-    with pytest.raises(ValueError, match="method \"banded\" needs phi"):
+    with pytest.raises(ValueError, match='method "banded" needs phi'):
         fit([Autoregressive((0.9,), 40), DCT(40)], ys, "banded")

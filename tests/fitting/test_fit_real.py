@@ -24,9 +24,7 @@ def problem(seed):
 def test_posterior_is_the_formula_of_the_stacked_problem(seed, method):
     phi, y, _, beta = problem(seed)
     alpha = 10.0 ** np.random.default_rng(seed).uniform(-2, 2, 20)
-    post = cofem.posterior(
-        phi, y, precision=alpha, noise_precision=beta, method=method, real=True
-    )
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=beta, method=method, real=True)
     precision = 2 * beta * np.real(phi.conj().T @ phi) + np.diag(alpha)
     mean = np.linalg.solve(precision, 2 * beta * np.real(phi.conj().T @ y))
     np.testing.assert_allclose(post.mean, mean, rtol=1e-5, atol=1e-7)

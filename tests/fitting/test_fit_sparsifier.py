@@ -211,9 +211,7 @@ def test_saved_and_loaded(tmp_path):
     n = 30
     y = piecewise(n, 0)
     R = both_gradients((5, 6))
-    post = cofem.posterior(
-        Identity(n), y, precision=np.ones(60), noise_precision=4.0, sparsifier=R
-    )
+    post = cofem.posterior(Identity(n), y, precision=np.ones(60), noise_precision=4.0, sparsifier=R)
     post.save(tmp_path / "p.npz")
     with pytest.raises(ValueError, match="sparsifier must be given"):
         cofem.load(tmp_path / "p.npz", Identity(n))

@@ -34,7 +34,14 @@ def dense_em(phi, y, beta, iterations, average):
 def test_groups_are_the_mean_over_the_group(method, seed):
     phi, y, _, groups = block_problem(seed)
     post = cofem.fit(
-        phi, y, noise_precision=1e4, method=method, groups=groups, max_iter=10, tol=0, prior="ard",
+        phi,
+        y,
+        noise_precision=1e4,
+        method=method,
+        groups=groups,
+        max_iter=10,
+        tol=0,
+        prior="ard",
     )
     mean, alpha = dense_em(phi, y, 1e4, 10, lambda m: np.repeat(m.reshape(15, 4).mean(1), 4))
     np.testing.assert_allclose(post.mean, mean, rtol=1e-6, atol=1e-9)
@@ -56,7 +63,13 @@ def test_coupling_averages_the_second_moments(seed):
     phi, y, _, _ = block_problem(seed)
     smooth = Smoothing((60,), 0.7)
     post = cofem.fit(
-        phi, y, noise_precision=1e4, method="em", coupling=smooth, max_iter=10, tol=0,
+        phi,
+        y,
+        noise_precision=1e4,
+        method="em",
+        coupling=smooth,
+        max_iter=10,
+        tol=0,
     )
     matrix = smooth.to_dense()
     mean, alpha = dense_em(phi, y, 1e4, 10, lambda m: matrix @ m)

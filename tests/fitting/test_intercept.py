@@ -178,9 +178,7 @@ def test_real_unknowns_behind_complex_data_have_a_complex_constant():
     prior = np.append(alpha, [FLAT, FLAT])
     covariance = np.linalg.inv(2 * BETA * both.T @ both + np.diag(prior))
     mean = 2 * BETA * covariance @ both.T @ np.append(y.real, y.imag)
-    post = cofem.posterior(
-        phi, y, precision=alpha, noise_precision=BETA, real=True, intercept=True
-    )
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, real=True, intercept=True)
     np.testing.assert_allclose(post.mean, mean[:-2], atol=1e-5)
     assert post.intercept == pytest.approx(mean[-2] + 1j * mean[-1], abs=1e-5)
     # Realified data carry twice the precision each: their variances add up to E|c − ĉ|².

@@ -65,7 +65,7 @@ def test_units_that_are_only_strange_change_nothing(scale, prior):
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_hardly_any_data(n):
     phi, y, _ = problem()
-    for intercept in (False, True)[: n]:
+    for intercept in (False, True)[:n]:
         post = cofem.fit(phi[:n], y[:n], intercept=intercept)
         assert np.all(np.isfinite(post.mean))
         assert np.isfinite(post.noise_precision)

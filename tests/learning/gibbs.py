@@ -71,9 +71,7 @@ def _run(gram, correlation, beta, log_weights, variances, start, sweeps, burn_in
                 if sweep >= burn_in:
                     centre = np.sum(shares * gains) * value
                     first[chain, j] += centre
-                    second[chain, j] += np.sum(
-                        shares * (gains / precision + (gains * value) ** 2)
-                    )
+                    second[chain, j] += np.sum(shares * (gains / precision + (gains * value) ** 2))
                     inside[chain, j] += 1 - shares[0]
                 u, chosen = np.random.random(), 0  # noqa: NPY002
                 while chosen < k - 1 and u >= shares[chosen]:

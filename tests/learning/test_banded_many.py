@@ -30,7 +30,11 @@ def one_by_one(kernel, y, beta, nonnegative, max_iter, tol):
         step = BandedEStep(model.families[0], model.like)
         # Traces stop by the change of the whole mean, which the loop leaves to a callback.
         yield run_em(
-            model, [step], start, max_iter=max_iter, tol=0.0,
+            model,
+            [step],
+            start,
+            max_iter=max_iter,
+            tol=0.0,
             callback=lambda state: state.iteration > 1 and state.change <= tol,
         )
 
@@ -121,9 +125,7 @@ def test_given_start():
     np.testing.assert_allclose(once.precision, 3.0, rtol=1e-15)
     rest = fit_traces(KERNELS[0], y, 50.0, max_iter=5, tol=0.0)
     first = fit_traces(KERNELS[0], y, 50.0, max_iter=3, tol=0.0)
-    second = fit_traces(
-        KERNELS[0], y, 50.0, max_iter=3, tol=0.0, initial_precision=first.precision
-    )
+    second = fit_traces(KERNELS[0], y, 50.0, max_iter=3, tol=0.0, initial_precision=first.precision)
     np.testing.assert_allclose(second.precision, rest.precision, rtol=1e-9)
 
 

@@ -99,9 +99,7 @@ def test_arrays_of_other_libraries_come_back_as_their_own(convert, complex_):
         value = getattr(theirs, name)
         assert type(value) is type(convert(y))
         np.testing.assert_array_equal(backend.to_numpy(value), getattr(mine, name))
-    drawn = banded_deviations(
-        there.tasks[0], convert(alpha), 3, seed=0, like=there.like
-    )
+    drawn = banded_deviations(there.tasks[0], convert(alpha), 3, seed=0, like=there.like)
     assert type(drawn) is type(convert(y))
     assert drawn.dtype == there.like.dtype
 

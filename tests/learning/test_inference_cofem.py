@@ -198,9 +198,7 @@ def test_reported_variances_are_accurate_on_the_active_coordinates(law):
                         tol=0.0, prior="ard")  # fmt: skip
     task, like = family(problem.phi, problem.y, beta), np.empty(0)
     estep = CovarianceFreeEStep(task, CoFEM(), like, 0)
-    report = estep.report(
-        learned.precision, estep.moments(learned.precision, None, 1, last=True)
-    )
+    report = estep.report(learned.precision, estep.moments(learned.precision, None, 1, last=True))
     active = problem.z != 0
     relative = abs(report.variance / learned.variance - 1)[active]
     assert np.sqrt(np.mean(relative**2)) < 0.2
@@ -225,9 +223,7 @@ def test_the_evidence_is_within_its_error_of_the_exact_one(preconditioner):
         for seed in range(4):
             options = CoFEM(preconditioner=preconditioner)
             report, exact, _ = reported(name, seed, options=options)
-            scores.append(
-                (report.log_evidence - exact.log_evidence) / report.log_evidence_error
-            )
+            scores.append((report.log_evidence - exact.log_evidence) / report.log_evidence_error)
     # 24 scores of Student's t with 31 degrees of freedom: one beyond 3 has a
     # probability of 0.12, two of 0.007; the seeds are fixed.
     assert np.sum(np.abs(scores) > 3) <= 1

@@ -142,9 +142,7 @@ def test_tasks_are_zero_together():
 
 
 @fixed
-@given(
-    st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.01, 0.99)
-)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0.01, 0.99))
 def test_the_support_is_the_largest_with_few_expected_false_ones(probabilities, level):
     p = np.array(probabilities)
     chosen = support_by_probability(p, level)

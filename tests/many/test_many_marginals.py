@@ -103,8 +103,15 @@ def as_it_was(folder):
     settings = json.loads((folder / "settings.json").read_text())
     del settings["layout"]["components"]
     (folder / "settings.json").write_text(json.dumps(settings))
-    for name in ("prior", "probability", "seen_value", "seen_precision", "seen_unit",
-                 "prior_scales", "prior_weights"):
+    for name in (
+        "prior",
+        "probability",
+        "seen_value",
+        "seen_precision",
+        "seen_unit",
+        "prior_scales",
+        "prior_weights",
+    ):
         (folder / f"{name}.npy").unlink()  # fmt: skip
 
 

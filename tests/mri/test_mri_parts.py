@@ -38,9 +38,11 @@ def random_tensor(rng, size, n):
 def dense_fourier(shape):
     size = int(np.prod(shape))
     axes = tuple(range(-len(shape), 0))
-    return np.fft.fftn(
-        np.eye(size).reshape(size, *shape), axes=axes, norm="ortho"
-    ).reshape(size, size).T
+    return (
+        np.fft.fftn(np.eye(size).reshape(size, *shape), axes=axes, norm="ortho")
+        .reshape(size, size)
+        .T
+    )
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -65,9 +67,7 @@ def test_the_prior_is_the_dense_one(shape, kind):
     product = np.asarray(edges.add_prior(x, edges.packed(tensor), zeros))
     flat = np.asarray(x).reshape(3, -1)
     np.testing.assert_allclose(product.reshape(3, -1), flat @ dense, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(
-        np.asarray(edges.gradient(x)).reshape(3, -1), flat @ r.T, atol=1e-12
-    )
+    np.testing.assert_allclose(np.asarray(edges.gradient(x)).reshape(3, -1), flat @ r.T, atol=1e-12)
     np.testing.assert_allclose(
         np.asarray(edges.adjoint(edges.gradient(x))).reshape(3, -1), flat @ r.T @ r, atol=1e-12
     )
@@ -158,9 +158,7 @@ def test_the_learned_covariance_is_the_average_of_the_moments(kind, n_parts):
     weights = np.exp(-0.5 * (offsets / 0.8) ** 2)
     weights /= weights.sum()
     for axis in (0, 1):
-        moments = sum(
-            w * np.roll(moments, o, axis) for w, o in zip(weights, offsets, strict=True)
-        )
+        moments = sum(w * np.roll(moments, o, axis) for w, o in zip(weights, offsets, strict=True))
     s = moments.reshape(42, 4, 4)
     variances = np.einsum("paa->pa", s)
     target = variances if n_parts == 2 else variances.reshape(42, 2, 2).mean(2).repeat(2, axis=1)

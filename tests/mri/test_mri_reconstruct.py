@@ -110,9 +110,7 @@ def test_samples_spread_as_std_says(clean):
 
 def test_precision_is_small_on_edges(head, clean):
     truth, _, _ = head
-    g = sum(
-        np.sum((truth - np.roll(truth, 1, axis)) ** 2, axis=0) for axis in (1, 2)
-    ).ravel()
+    g = sum(np.sum((truth - np.roll(truth, 1, axis)) ** 2, axis=0) for axis in (1, 2)).ravel()
     edge = g > np.quantile(g, 0.95)
     flat = g == 0
     precision = clean.precision.ravel()
@@ -185,9 +183,7 @@ def test_the_papers_model_keeps_measured_kspace_exactly(head):
     truth, mask, kspace = head
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cofem.ConvergenceWarning)
-        found = mri.reconstruct(
-            kspace, mask, model="gradient", real=True, max_iter=3, n_samples=2
-        )
+        found = mri.reconstruct(kspace, mask, model="gradient", real=True, max_iter=3, n_samples=2)
     np.testing.assert_allclose(mri.to_kspace(found.image)[mask], kspace[mask], atol=1e-10)
     assert mri.nrmse(found.image, truth) < 0.9 * mri.nrmse(mri.to_image(kspace).real, truth)
     assert found.std.shape == truth.shape
@@ -272,9 +268,7 @@ def test_progress_and_callback_see_every_iteration(head):
     _, mask, kspace = head
     seen = []
     with pytest.warns(cofem.ConvergenceWarning):
-        mri.reconstruct(
-            kspace, mask, real=True, max_iter=3, callback=seen.append, progress=True
-        )
+        mri.reconstruct(kspace, mask, real=True, max_iter=3, callback=seen.append, progress=True)
     assert [state.iteration for state in seen] == [1, 2, 3]
 
 

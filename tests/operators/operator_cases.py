@@ -139,12 +139,8 @@ CASES: dict[str, Case] = {
     "fourier-3d-repeated": Case(
         lambda: ops.Fourier((2, 3, 4), REPEATED), lambda: fourier_matrix((2, 3, 4), REPEATED)
     ),
-    "convolution-long": Case(
-        lambda: ops.Convolution(LONG, 33), lambda: conv_matrix(LONG, 33)
-    ),
-    "convolution-short": Case(
-        lambda: ops.Convolution(SHORT, 41), lambda: conv_matrix(SHORT, 41)
-    ),
+    "convolution-long": Case(lambda: ops.Convolution(LONG, 33), lambda: conv_matrix(LONG, 33)),
+    "convolution-short": Case(lambda: ops.Convolution(SHORT, 41), lambda: conv_matrix(SHORT, 41)),
     "convolution-complex": Case(
         lambda: ops.Convolution(COMPLEX, 20), lambda: conv_matrix(COMPLEX, 20)
     ),
@@ -183,9 +179,7 @@ CASES: dict[str, Case] = {
     "difference-last": Case(
         lambda: ops.FiniteDifference((2, 3, 4), -1), lambda: difference_matrix((2, 3, 4), -1)
     ),
-    "difference-of-one": Case(
-        lambda: ops.FiniteDifference((1, 3), 0), lambda: np.zeros((3, 3))
-    ),
+    "difference-of-one": Case(lambda: ops.FiniteDifference((1, 3), 0), lambda: np.zeros((3, 3))),
     "difference-of-two": Case(
         lambda: ops.FiniteDifference((3, 2), 1), lambda: difference_matrix((3, 2), 1)
     ),
@@ -199,9 +193,7 @@ CASES: dict[str, Case] = {
     "diagonal": Case(lambda: ops.Diagonal(np.arange(4)), lambda: np.diag(np.arange(4.0))),
     "diagonal-complex": Case(lambda: ops.Diagonal(WEIGHTS), lambda: np.diag(WEIGHTS)),
     "centred": Case(lambda: Centred(ops.Dense(A)), lambda: without_constant(A)),
-    "centred-offset": Case(
-        lambda: Centred(ops.Dense(A + 20.0)), lambda: without_constant(A)
-    ),
+    "centred-offset": Case(lambda: Centred(ops.Dense(A + 20.0)), lambda: without_constant(A)),
     "centred-complex": Case(lambda: Centred(ops.Dense(C)), lambda: without_constant(C)),
     "centred-weighted": Case(
         lambda: Centred(ops.Dense(TALL), np.sqrt(np.arange(1.0, 13.0))),
@@ -276,9 +268,7 @@ CASES: dict[str, Case] = {
     ),
     "rows-of-dense": Case(lambda: ops.Dense(C)[[3, 0, 3]], lambda: C[[3, 0, 3]]),
     "rows-of-sparse": Case(lambda: ops.Sparse(S)[::2], lambda: S.toarray()[::2], False),
-    "rows-of-dct": Case(
-        lambda: ops.DCT(11, ROWS)[[2, 0]], lambda: on_rows(idct, 11)[ROWS[[2, 0]]]
-    ),
+    "rows-of-dct": Case(lambda: ops.DCT(11, ROWS)[[2, 0]], lambda: on_rows(idct, 11)[ROWS[[2, 0]]]),
     "rows-of-fourier": Case(
         lambda: ops.Fourier((4, 6), MASK)[:3],
         lambda: fourier_matrix((4, 6), np.flatnonzero(MASK)[:3]),
@@ -334,9 +324,7 @@ CASES: dict[str, Case] = {
         everywhere=False,
     ),
     "functions-complex": Case(
-        lambda: ops.from_functions(
-            lambda z: z * 2j, lambda y: y * -2j, (4, 4), np.complex64
-        ),
+        lambda: ops.from_functions(lambda z: z * 2j, lambda y: y * -2j, (4, 4), np.complex64),
         lambda: 2j * np.eye(4),
     ),
     "scipy": Case(wrapped, lambda: A, everywhere=False),

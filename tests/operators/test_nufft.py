@@ -42,9 +42,7 @@ def test_whole_frequencies_are_the_orthonormal_transform():
     grid = np.stack(np.meshgrid(np.arange(n) - 4, np.arange(n) - 4, indexing="ij"), axis=-1)
     x = np.random.default_rng(1).standard_normal((n, n))
     wanted = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(x), norm="ortho"))
-    np.testing.assert_allclose(
-        NUFFT((n, n), grid).forward(x.ravel()), wanted.ravel(), atol=1e-7
-    )
+    np.testing.assert_allclose(NUFFT((n, n), grid).forward(x.ravel()), wanted.ravel(), atol=1e-7)
 
 
 def test_single_precision_stays_single():

@@ -131,7 +131,10 @@ def test_wrong_shapes(make, message):
 def test_wrong_partners(other):
     op = Identity(3)
     for combination in (
-        lambda: op * other, lambda: other * op, lambda: op + other, lambda: op - other,
+        lambda: op * other,
+        lambda: other * op,
+        lambda: op + other,
+        lambda: op - other,
         lambda: op @ other,
     ):
         with pytest.raises(TypeError):
@@ -259,9 +262,7 @@ def test_large_products_estimate_their_norms():
     assert ratio.mean() == pytest.approx(1, abs=0.05)
     diagonal = Diagonal(np.arange(600.0))
     assert (DCT(600) @ diagonal).exact_column_norms
-    np.testing.assert_allclose(
-        (DCT(600) @ diagonal).column_norms_squared(), np.arange(600.0) ** 2
-    )
+    np.testing.assert_allclose((DCT(600) @ diagonal).column_norms_squared(), np.arange(600.0) ** 2)
 
 
 def test_scalars_keep_the_precision():

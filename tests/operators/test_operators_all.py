@@ -130,7 +130,10 @@ def test_the_sign_for_products_means_matrices(name, dtype):
     assert_near(y[0, 0] @ op, y[0, 0] @ A, dtype)
     # A chosen row may be zero: rounding is judged beside the whole matrix.
     for part, exact in (
-        (op.T, A.T), (op[[-1]], A[[-1]]), (op[:, [-1]], A[:, [-1]]), (op[::2, :], A[::2])
+        (op.T, A.T),
+        (op[[-1]], A[[-1]]),
+        (op[:, [-1]], A[:, [-1]]),
+        (op[::2, :], A[::2]),
     ):
         np.testing.assert_allclose(part.to_dense(), exact, atol=1e-12 * (1 + np.abs(A).max()))
 
@@ -205,7 +208,8 @@ def test_array_arguments_of_another_library():
 def test_all_is_the_public_names():
     module = cofem.operators
     public = {
-        n for n in dir(module)
+        n
+        for n in dir(module)
         if not n.startswith("_") and type(getattr(module, n)).__name__ != "module"
     }
     assert set(module.__all__) == public

@@ -95,9 +95,7 @@ def test_dct_of_other_libraries(n, dtype):
 def test_dct_rows_as_a_mask_or_negative():
     z = random_array((2, 8), "float64", 0)
     mask = np.array([True, False] * 4)
-    np.testing.assert_array_equal(
-        DCT(8, mask).forward(z), DCT(8, np.arange(0, 8, 2)).forward(z)
-    )
+    np.testing.assert_array_equal(DCT(8, mask).forward(z), DCT(8, np.arange(0, 8, 2)).forward(z))
     np.testing.assert_array_equal(DCT(8, [-1]).forward(z), DCT(8, [7]).forward(z))
 
 

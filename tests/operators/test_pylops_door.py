@@ -18,7 +18,9 @@ from cofem.operators import as_operator, check_adjoint
 names = pytest.mark.parametrize("name", CASES)
 UNDECIDED = {"Imag", "Conj"}
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::RuntimeWarning", "ignore::FutureWarning", "ignore::UserWarning"  # PyLops' own
+    "ignore::RuntimeWarning",
+    "ignore::FutureWarning",
+    "ignore::UserWarning",  # PyLops' own
 )
 
 
@@ -72,9 +74,7 @@ def test_the_posterior_is_that_of_its_matrix(name):
     real = op.field != "complex"
     y = random_array((A.shape[0],), "complex128" if np.iscomplexobj(A) else "float64", 2)
     given = {"real": True} if name in UNDECIDED else {}  # the others know that z is real
-    post = cofem.posterior(
-        theirs, y, precision=1.5, noise_precision=2.0, method="cofem", **given
-    )
+    post = cofem.posterior(theirs, y, precision=1.5, noise_precision=2.0, method="cofem", **given)
     gram, right = A.conj().T @ A, A.conj().T @ y
     if real and np.iscomplexobj(A):  # two real numbers in every complex one
         gram, right = 2 * gram.real, 2 * right.real

@@ -82,9 +82,7 @@ def test_exact_methods_report_it_exactly(method):
 def test_the_evidence_of_tasks_is_their_sum():
     phi, y, beta = next(problems(2))
     rows = np.stack([y, 2 * y])
-    post = ard(
-        phi, rows, noise_precision=[beta, beta / 2], method="cofem", max_iter=10, tol=0
-    )
+    post = ard(phi, rows, noise_precision=[beta, beta / 2], method="cofem", max_iter=10, tol=0)
     exact = sum(
         dense_evidence(phi, row, post.precision, b)
         for row, b in zip(rows, (beta, beta / 2), strict=True)

@@ -63,8 +63,14 @@ def test_a_table_holds_every_coordinate_with_its_name():
     assert list(table.index) == names
     assert table.index.name == "coordinate"
     low, high = post.interval(0.8)
-    for name, values in [("mean", post.mean), ("std", post.std), ("low", low), ("high", high),
-                         ("probability", post.probability), ("support", post.support(0.8))]:
+    for name, values in [
+        ("mean", post.mean),
+        ("std", post.std),
+        ("low", low),
+        ("high", high),
+        ("probability", post.probability),
+        ("support", post.support(0.8)),
+    ]:
         np.testing.assert_array_equal(table[name], values)  # fmt: skip
     assert table["support"].dtype == bool
     assert table.attrs["prior"] == "mixture"
@@ -142,9 +148,7 @@ def test_arviz_reads_the_draws():
     assert isinstance(draws, az.InferenceData)
     z = draws.posterior["z"]
     assert z.dims == ("chain", "draw", "coordinate")
-    np.testing.assert_array_equal(
-        z.values.reshape(2000, 60), post.sample(2000, seed=1)
-    )
+    np.testing.assert_array_equal(z.values.reshape(2000, 60), post.sample(2000, seed=1))
     assert draws.posterior.attrs["prior"] == "ard"
     table = az.summary(draws, kind="all")
     error = post.std / np.sqrt(2000)
@@ -202,7 +206,7 @@ def test_draws_of_a_file_need_the_operator(tmp_path):
 )
 def test_a_missing_library_says_what_to_install(call, library, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match=rf'{call} needs {library}.*cofem\[{library}\]'):
+    with pytest.raises(ImportError, match=rf"{call} needs {library}.*cofem\[{library}\]"):
         getattr(learned_as_ard(), call)()
 
 

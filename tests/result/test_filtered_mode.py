@@ -76,9 +76,7 @@ def test_hardly_any_ridge_and_data_that_fit_nothing(kernel, seed):
     phi = Autoregressive(kernel, 150)
     y = np.random.default_rng(seed).standard_normal(150)
     keep_all = {"mean": np.full(150, 9.0), "variance": np.ones(150)}
-    z = filtered_mode(
-        phi, y, precision=np.full(150, 1e-6), noise_precision=1.0, **keep_all
-    )
+    z = filtered_mode(phi, y, precision=np.full(150, 1e-6), noise_precision=1.0, **keep_all)
     expected = reference(phi, y, np.full(150, 1e-6), 1.0, **keep_all)
     np.testing.assert_allclose(phi.forward(z), phi.forward(expected), atol=1e-6)
     np.testing.assert_array_equal(z > 0, expected > 1e-12)

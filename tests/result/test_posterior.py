@@ -146,17 +146,13 @@ def test_variance_of_a_complex_map_of_real_unknowns(route):
 def test_variance_of_an_operator(op):
     post, covariance, _ = exact()
     R = op.to_dense()
-    np.testing.assert_allclose(
-        post.variance_of(op), np.diag(R @ covariance @ R.T), rtol=1e-5
-    )
+    np.testing.assert_allclose(post.variance_of(op), np.diag(R @ covariance @ R.T), rtol=1e-5)
 
 
 def test_variance_of_more_rows_than_a_block():
     post, covariance, _ = exact()
     R = np.random.default_rng(0).standard_normal((300, D))
-    np.testing.assert_allclose(
-        post.variance_of(R), np.diag(R @ covariance @ R.T), rtol=1e-5
-    )
+    np.testing.assert_allclose(post.variance_of(R), np.diag(R @ covariance @ R.T), rtol=1e-5)
 
 
 @pytest.mark.parametrize("complex_", [False, True])

@@ -59,6 +59,8 @@ def gammas(learner, n_unknowns):
 
 def run(model, options=None, *, max_iter=200, tol=1e-9, **keywords):
     options = options or Sequential()
-    like = np.zeros(model.n_unknowns, np.float32 if model.like.dtype in (np.float32, np.complex64)
-                    else np.float64)
+    like = np.zeros(
+        model.n_unknowns,
+        np.float32 if model.like.dtype in (np.float32, np.complex64) else np.float64,
+    )
     return sequential.run(model, options, like, seed=0, max_iter=max_iter, tol=tol, **keywords)

@@ -117,9 +117,7 @@ def test_a_run_that_ends_before_it_has_blown_up_is_not_believed_either():
     problem = simulate.convolution(D=512, seed=0)
     task = Task(problem.phi, problem.y, problem.noise_precision)
     seen = []
-    found = fit(
-        task, AMP(inner_steps=1, damping=0.4), max_iter=1, callback=seen.append
-    ).found
+    found = fit(task, AMP(inner_steps=1, damping=0.4), max_iter=1, callback=seen.append).found
     misfit = np.linalg.norm(problem.y - problem.phi.forward(seen[0].mean))
     assert 1 < misfit / np.linalg.norm(problem.y) < 10
     assert "diverged" in found.message

@@ -43,7 +43,10 @@ def test_iterations_are_batches_of_moves():
     model, _ = case("dct", 0)
     sizes = []
     outcome = run(
-        model, Sequential(moves_per_iteration=3), max_iter=4, tol=0.0,
+        model,
+        Sequential(moves_per_iteration=3),
+        max_iter=4,
+        tol=0.0,
         callback=lambda state: sizes.append(int((state.mean != 0).sum())),
     )
     assert outcome.found.history["iteration"] == [1, 2, 3, 4]
@@ -62,17 +65,18 @@ def test_iterations_are_batches_of_moves():
 def test_single_precision_is_computed_in_double():
     random = np.random.default_rng(0)
     for dtype in (np.float32, np.complex64):
-        task = sparse_task(Dense(draw(random, 20, 35, complex_=dtype == np.complex64)), random,
-                           complex_=dtype == np.complex64)
+        task = sparse_task(
+            Dense(draw(random, 20, 35, complex_=dtype == np.complex64)),
+            random,
+            complex_=dtype == np.complex64,
+        )
         single = Task(Dense(task.operator.matrix.astype(dtype)), task.y.astype(dtype), 400.0)
         outcome, double = run(Model((single,), Tie())), run(Model((task,), Tie()))
         assert outcome.found.means[0].dtype == dtype
         assert outcome.found.alpha.dtype == np.float32
         assert outcome.reports[0].variance.dtype == np.float32
         assert np.isfinite(outcome.found.alpha).all()
-        np.testing.assert_allclose(
-            outcome.found.means[0], double.found.means[0], rtol=0, atol=1e-4
-        )
+        np.testing.assert_allclose(outcome.found.means[0], double.found.means[0], rtol=0, atol=1e-4)
 
 
 def test_functions_without_column_norms_get_exact_ones():

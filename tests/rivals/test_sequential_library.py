@@ -21,11 +21,19 @@ def test_the_posterior_draws_and_predicts_with_the_precisions_returned():
     outcome = run(Model((task,), Tie()))
     found, report = outcome.found, outcome.reports[0]
     post = Posterior(
-        gaussian_mean=found.means[0], gaussian_variance=report.variance,
-        variance_error=report.variance_error, precision=found.alpha,
-        noise_precision=task.noise_precision, log_evidence=report.log_evidence,
-        log_evidence_error=0.0, history=found.history, converged=found.converged,
-        message=found.message, method="sequential", options=Sequential(), tasks=(task,),
+        gaussian_mean=found.means[0],
+        gaussian_variance=report.variance,
+        variance_error=report.variance_error,
+        precision=found.alpha,
+        noise_precision=task.noise_precision,
+        log_evidence=report.log_evidence,
+        log_evidence_error=0.0,
+        history=found.history,
+        converged=found.converged,
+        message=found.message,
+        method="sequential",
+        options=Sequential(),
+        tasks=(task,),
     )
     draws = post.sample(4000, seed=0)
     # The variance of 4000 draws has a relative standard error of 2.2 %; six of them on
@@ -80,9 +88,7 @@ def test_other_libraries_give_the_same(library, name):
     other = Model((Task(op, convert(task.y), task.noise_precision),), Tie())
     expected = run(model, Sequential(min_gain=1e-3))
     like = convert(np.zeros(phi.shape[1]))
-    found = sequential.run(
-        other, Sequential(min_gain=1e-3), like, seed=0, max_iter=200, tol=1e-9
-    )
+    found = sequential.run(other, Sequential(min_gain=1e-3), like, seed=0, max_iter=200, tol=1e-9)
     assert type(found.found.means[0]) is type(like)
     for mine, theirs in (
         (found.found.means[0], expected.found.means[0]),

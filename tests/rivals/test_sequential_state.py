@@ -94,7 +94,9 @@ def test_each_move_is_the_best_single_move_there_is(name):
 
         best = max(
             -minimize_scalar(
-                lambda t, j=j: -rise(t, j), bounds=(-12, 5), method="bounded",
+                lambda t, j=j: -rise(t, j),
+                bounds=(-12, 5),
+                method="bounded",
                 options={"xatol": 1e-4},
             ).fun
             for j in range(d)

@@ -123,4 +123,4 @@ def test_bad_operators_are_named():
 def test_without_scikit_learn_the_error_says_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None\nimport cofem.sklearn"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert 'pip install scikit-learn' in run.stderr.splitlines()[-1]
+    assert "pip install scikit-learn" in run.stderr.splitlines()[-1]

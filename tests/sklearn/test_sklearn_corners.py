@@ -71,9 +71,7 @@ def test_single_precision_gives_the_same_answer(small, monkeypatch):
     options = {"max_iter": 15, "tol": 0, "noise_precision": 1.0}
     double = SparseBayesRegressor(**options).fit(X, y)
     single = SparseBayesRegressor(**options).fit(X.astype(np.float32), y)
-    np.testing.assert_allclose(
-        single.predict(X), double.predict(X), atol=2e-3 * np.std(y), rtol=0
-    )
+    np.testing.assert_allclose(single.predict(X), double.predict(X), atol=2e-3 * np.std(y), rtol=0)
 
 
 def test_a_sparse_array_is_never_written_out():

@@ -19,9 +19,7 @@ def test_weights_intercept_and_error_bars_are_the_dense_posterior(kind, intercep
     for seed in range(2):
         X, y, _ = problem(seed, *shape)
         weights = np.random.default_rng(seed).uniform(0.5, 3, size=shape[0])
-        model = SparseBayesRegressor(
-            fit_intercept=intercept, max_iter=30, tol=0, prior="ard"
-        )
+        model = SparseBayesRegressor(fit_intercept=intercept, max_iter=30, tol=0, prior="ard")
         given = KINDS[kind](X)
         model.fit(given, y, sample_weight=weights)
         covariance, mean_map = flat_intercept_posterior(model, X, weights)
@@ -116,9 +114,7 @@ def test_a_weight_of_two_is_the_sample_twice(shape, kind):
         repeated = np.repeat(np.arange(shape[0]), count)[order]
         weighted = SparseBayesRegressor().fit(KINDS[kind](X), y, count)
         written = SparseBayesRegressor().fit(KINDS[kind](X[repeated]), y[repeated])
-        np.testing.assert_allclose(
-            weighted.noise_precision_, written.noise_precision_, rtol=1e-7
-        )
+        np.testing.assert_allclose(weighted.noise_precision_, written.noise_precision_, rtol=1e-7)
         np.testing.assert_allclose(weighted.coef_, written.coef_, rtol=1e-6, atol=1e-9)
         np.testing.assert_allclose(weighted.coef_std_, written.coef_std_, rtol=1e-6)
 

@@ -96,9 +96,7 @@ def test_draws_have_the_moments_and_predictions_of_the_posterior(prior, small, m
     # Means within 5 standard errors, standard deviations within 10 %.
     assert np.all(np.abs(coef.mean(axis=0) - model.coef_) < 5 * model.coef_std_ / n**0.5 + 1e-12)
     relevant = model.relevance_ > 0.5
-    np.testing.assert_allclose(
-        coef.std(axis=0)[relevant], model.coef_std_[relevant], rtol=0.1
-    )
+    np.testing.assert_allclose(coef.std(axis=0)[relevant], model.coef_std_[relevant], rtol=0.1)
     assert abs(intercept.mean() - model.intercept_) < 5 * model.intercept_std_ / n**0.5
     assert intercept.std() == pytest.approx(model.intercept_std_, rel=0.1)
     predicted = coef @ X_new[:5].T + intercept[:, None]

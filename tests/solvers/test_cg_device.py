@@ -160,9 +160,7 @@ def test_coefficients_are_those_of_numpy(balance):
     rhs = draw(np.random.default_rng(0), (5, 64), "float64")
     rhs[2] = 0
     rtol = np.array([1e-1, 1e-6, 1e-6, 1e-3, 1e-2])
-    ours = solve(
-        system.gram, rhs, preconditioner=system.jacobi, rtol=rtol, keep_coefficients=True
-    )
+    ours = solve(system.gram, rhs, preconditioner=system.jacobi, rtol=rtol, keep_coefficients=True)
     theirs = on_device(
         system.gram, rhs, system.jacobi, rtol=rtol, keep_coefficients=True, balance=balance
     )

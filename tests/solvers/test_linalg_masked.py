@@ -24,9 +24,7 @@ def convert(request):
 
 def moved(system, convert):
     gram = system.gram
-    return ShiftedGram(
-        Dense(convert(gram.operator.matrix)), gram.scale, convert(gram.diagonal)
-    )
+    return ShiftedGram(Dense(convert(gram.operator.matrix)), gram.scale, convert(gram.diagonal))
 
 
 def both(system, convert, rhs, **options):

@@ -62,9 +62,7 @@ def test_rademacher_probes_have_modulus_one_and_mean_zero(dtype):
 def test_unbiased(scaling, dtype, probes):
     system = small(1, dtype)
     scale = SCALINGS[scaling](system)
-    draws = np.array(
-        [estimate(system, scale, 3, seed, probes).diagonal for seed in range(400)]
-    )
+    draws = np.array([estimate(system, scale, 3, seed, probes).diagonal for seed in range(400)])
     exact = scale**2 * np.diag(np.linalg.inv(system.dense)).real
     z = (draws.mean(axis=0) - exact) / (draws.std(axis=0, ddof=1) / 20)
     # Twelve standard scores, all within 4.5: an error rate of 1e-4 (Bonferroni), for

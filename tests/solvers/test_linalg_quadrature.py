@@ -45,9 +45,7 @@ def test_the_gauss_rule_is_exact_when_cg_has_converged(name):
 def test_unpreconditioned_rule_is_exact_too(name):
     system = PROBLEMS[name]
     p = draw(np.random.default_rng(0), (2, len(system.jacobi)), system.dense.dtype)
-    found = solve(
-        system.gram, p, rtol=1e-13, max_steps=3000, keep_coefficients=True
-    )
+    found = solve(system.gram, p, rtol=1e-13, max_steps=3000, keep_coefficients=True)
     values, vectors = np.linalg.eigh(system.dense)
     for q in range(2):
         v = p[q] / np.linalg.norm(p[q])

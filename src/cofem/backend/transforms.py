@@ -113,9 +113,9 @@ def _idct_by_fft(x: Array) -> Array:
     n = x.shape[-1]
     half = (n + 1) // 2
     # Undo _dct_by_fft: rebuild X[k] − i X[n−k] for k ≤ n/2, with X[n] = 0.
-    mirrored = xp.concat(
-        [xp.zeros_like(x[..., :1]), xp.flip(x[..., half:], axis=-1)], axis=-1
-    )[..., : n // 2 + 1]
+    mirrored = xp.concat([xp.zeros_like(x[..., :1]), xp.flip(x[..., half:], axis=-1)], axis=-1)[
+        ..., : n // 2 + 1
+    ]
     spectrum = (x[..., : n // 2 + 1] - 1j * mirrored) / _dct_twiddle(n, x)
     shuffled = xp.fft.irfft(spectrum, n=n, axis=-1)
     even, odd = shuffled[..., :half], xp.flip(shuffled[..., half:], axis=-1)

@@ -43,9 +43,7 @@ def calcium(
     ],
     framerate: Annotated[
         float | None,
-        typer.Option(
-            metavar="HZ", help="Frames per second; the file may tell it."
-        ),
+        typer.Option(metavar="HZ", help="Frames per second; the file may tell it."),
     ] = None,
     indicator: Annotated[
         str | None, typer.Option(metavar="NAME", help="GCaMP6f, GCaMP6s, jGCaMP8m, OGB-1, …")

@@ -44,7 +44,9 @@ def mri(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="OUT",
+            "--output",
+            "-o",
+            metavar="OUT",
             help="Where to write: .npz (everything), .nii or .nii.gz (magnitude, beside it "
             "OUT_phase and OUT_std), .cfl (BART), .mrd (ISMRMRD images).",
         ),

@@ -58,9 +58,7 @@ def paper(
             "--output", "-o", metavar="DIR", help="The folder for CSVs, pictures and pages."
         ),
     ] = Path("cofem-paper"),
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="S", help="The first trial's seed.")
-    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first trial's seed.")] = 0,
     jobs: Annotated[
         int,
         typer.Option(min=1, metavar="N", help="Trials beside each other. fig2 runs one by one."),
@@ -83,7 +81,8 @@ def paper(
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", envvar="COFEM_DATA",
+            metavar="DIR",
+            envvar="COFEM_DATA",
             help="The folder with the recordings, for calcium and mri.",
         ),
     ] = None,
@@ -126,9 +125,7 @@ def figure(name: str) -> Callable[[Any], Any]:
     return function
 
 
-def application(
-    target: Target, data: Path | None, out: Path, quick: bool, device: Device
-) -> None:
+def application(target: Target, data: Path | None, out: Path, quick: bool, device: Device) -> None:
     """Run one of the paper's applications, which prints or returns what it found."""
     import importlib
 

@@ -34,7 +34,9 @@ def solve(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", metavar="OUT",
+            "--output",
+            "-o",
+            metavar="OUT",
             help="Where to write: an .npz, the whole posterior, or a .csv, a line for every "
             "unknown with its mean, standard deviation and 95 % interval.",
         ),

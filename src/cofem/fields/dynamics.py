@@ -113,10 +113,14 @@ class SparseBayesOptimizer(BaseEstimator):  # type: ignore[misc]
         self.coef_std_ = np.stack([m.coef_std_ for m in self.models_])
         edges = [m.coef_interval(self.level) for m in self.models_]
         self.coef_low_, self.coef_high_ = (np.stack(e) for e in zip(*edges, strict=True))
-        self.coef_probability_ = np.stack([
-            np.full(m.coef_.shape, math.nan) if m.coef_probability_ is None else m.coef_probability_
-            for m in self.models_
-        ])
+        self.coef_probability_ = np.stack(
+            [
+                np.full(m.coef_.shape, math.nan)
+                if m.coef_probability_ is None
+                else m.coef_probability_
+                for m in self.models_
+            ]
+        )
         self.intercept_ = 0.0  # a constant is a term of the library
         self.history_ = [self.coef_]
 

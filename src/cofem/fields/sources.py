@@ -75,9 +75,7 @@ def mne_sources(
     return (stc, post) if return_posterior else stc
 
 
-def _whitened(
-    mne: Any, evoked: Any, forward: Any, noise_cov: Any
-) -> tuple[np.ndarray, np.ndarray]:
+def _whitened(mne: Any, evoked: Any, forward: Any, noise_cov: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return data (N, samples) and gain (N, D) with noise that is white but for its size."""
     known = set(forward["sol"]["row_names"])
     if noise_cov is not None:

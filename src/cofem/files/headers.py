@@ -69,9 +69,7 @@ def array_names(archive: zipfile.ZipFile) -> list[str]:
     return names
 
 
-def check_member(
-    archive: zipfile.ZipFile, key: str, file_size: int, kinds: str = "biufc"
-) -> None:
+def check_member(archive: zipfile.ZipFile, key: str, file_size: int, kinds: str = "biufc") -> None:
     """Refuse a member of an .npz that is no array, or larger than it can be."""
     member = f"{key}.npy"
     if member not in archive.namelist():

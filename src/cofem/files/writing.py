@@ -70,9 +70,7 @@ def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
         with tempfile.TemporaryFile(dir=target.parent):
             pass
     except FileNotFoundError:
-        raise FileNotFoundError(
-            f"{name}: the directory {target.parent} does not exist"
-        ) from None
+        raise FileNotFoundError(f"{name}: the directory {target.parent} does not exist") from None
     except NotADirectoryError:
         raise NotADirectoryError(f"{name}: {target.parent} is not a directory") from None
     except OSError as error:

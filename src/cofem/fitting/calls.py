@@ -151,7 +151,7 @@ def fit(
     which = choose_prior(prior, chosen, model)
     if which != "ard" and model.sees_nothing:
         if which == "mixture":
-            raise ValueError("prior=\"mixture\": phi is zero, so the data say nothing about z")
+            raise ValueError('prior="mixture": phi is zero, so the data say nothing about z')
         which = "ard"
     refuse_too_large(model, chosen)
     group = _group(process_group, chosen)

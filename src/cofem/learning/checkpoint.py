@@ -121,9 +121,7 @@ class Checkpoint:
         like = self._model.like
         counts = ("iteration", "cg_steps", "products")
         history = {
-            name: [
-                int(v) if name in counts else float(v) for v in arrays[f"history_{name}"]
-            ]
+            name: [int(v) if name in counts else float(v) for v in arrays[f"history_{name}"]]
             for name in empty_history()
         }
         means = [

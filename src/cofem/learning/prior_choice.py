@@ -45,6 +45,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     given : bool
     settings : Settings
     """
+
     def make(m: Model) -> Sequence[EStep]:
         return make_esteps(m, settings.method, settings.seed, settings.group)
 
@@ -66,9 +67,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     return _instead(model, (credible or ends)[0], given, make, settings, spent)
 
 
-def _ends(
-    model: Model, make: EStepMaker, given: bool, settings: Settings
-) -> list[End]:
+def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> list[End]:
     """Return the ends of all starts; of joint tasks, each with noise of its own."""
     ends = learn_mixture(
         noise_units(model, given), make, given=given, max_iter=settings.max_iter,
@@ -105,8 +104,7 @@ def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
     ]
     rule.see(moments)
     reports = [
-        estep.report(a, m)
-        for estep, (a, _), m in zip(esteps, rule.sites(), moments, strict=True)
+        estep.report(a, m) for estep, (a, _), m in zip(esteps, rule.sites(), moments, strict=True)
     ]
     found = end.found
     found.history["products"][-1] += sum(m.products for m in moments)
@@ -115,14 +113,12 @@ def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
     gaussian = sum(r.log_evidence for r in reports)
     evidence = log_evidence(rule, moments, gaussian)
     # All of it stands in the first report: reports are summed.
-    reports = [
-        replace(r, log_evidence=evidence if i == 0 else 0.0) for i, r in enumerate(reports)
-    ]
+    reports = [replace(r, log_evidence=evidence if i == 0 else 0.0) for i, r in enumerate(reports)]
     if believed and found.verdict is Verdict.NOT_AT_REST:
         found.verdict = Verdict.CERTIFIED
     if not believed:
         found.troubles.append(
-            f"the learned prior cannot be trusted here: {end.certificate.value}; use prior=\"ard\""
+            f'the learned prior cannot be trusted here: {end.certificate.value}; use prior="ard"'
         )
     marginals = marginals_of(model, rule)
     pulls = model.in_task_order(rule.pulls)
@@ -145,10 +141,12 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
     moments = [rule.moments_of(i) for i in range(len(rule.seen))]
 
     def rows(arrays: list[Array]) -> Array:
-        placed = model.in_task_order([
-            a if a.ndim == 2 else backend.namespace(a).broadcast_to(a, s.value.shape)
-            for a, s in zip(arrays, rule.seen, strict=True)
-        ])
+        placed = model.in_task_order(
+            [
+                a if a.ndim == 2 else backend.namespace(a).broadcast_to(a, s.value.shape)
+                for a, s in zip(arrays, rule.seen, strict=True)
+            ]
+        )
         return backend.namespace(placed[0]).stack(placed)
 
     return Marginals(

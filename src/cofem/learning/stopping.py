@@ -63,7 +63,7 @@ class Verdict(enum.Enum):
     DIVERGED = (
         "approximate message passing diverged in iteration {iteration}: phi is not like a matrix "
         "of independent entries with mean zero (its columns are correlated, as those of a "
-        "convolution are); {left}. Use method \"cofem\", or more damping than {damping:g}"
+        'convolution are); {left}. Use method "cofem", or more damping than {damping:g}'
     )
     MEAN_NOT_SETTLED = (
         "the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
@@ -71,7 +71,7 @@ class Verdict(enum.Enum):
     )
     NOT_AT_REST = (
         "the learned prior was not at rest after max_iter={max_iter} (noise moving by {move:.2g}, "
-        "means apart by {distance:.2g} error bars): raise max_iter, or use prior=\"ard\""
+        'means apart by {distance:.2g} error bars): raise max_iter, or use prior="ard"'
     )
 
     @property

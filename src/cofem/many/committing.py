@@ -23,9 +23,7 @@ COMPONENTS = N_SCALES + 1
 class Committer:
     """Collects results and writes them about once a second."""
 
-    def __init__(
-        self, target: Store, problems: int, unknowns: int, bar: CountProgress
-    ) -> None:
+    def __init__(self, target: Store, problems: int, unknowns: int, bar: CountProgress) -> None:
         self.target, self.problems, self.unknowns, self.bar = target, problems, unknowns, bar
         self.waiting: dict[int, Outcome] = {}
         self.seen: set[int] = set()

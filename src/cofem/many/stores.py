@@ -267,7 +267,6 @@ def _zarr() -> Any:
         import zarr
     except ImportError:
         raise ImportError(
-            'store: a path that ends in .zarr needs zarr: pip install zarr, '
-            "or give a folder"
+            "store: a path that ends in .zarr needs zarr: pip install zarr, or give a folder"
         ) from None
     return zarr

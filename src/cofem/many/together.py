@@ -91,9 +91,7 @@ def fit_together(
     return result_of(target, len(Y), options)
 
 
-def _check(
-    phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any
-) -> None:
+def _check(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any) -> None:
     """Refuse what is not of one problem alone."""
     if noise is None:
         raise TypeError(
@@ -112,14 +110,11 @@ def _check(
         raise TypeError("store is for rows on the host: those on a device are fitted at once")
     if Y.ndim != 2 or Y.shape[1] != phi.shape[0]:
         raise ValueError(
-            f"Y must have shape (P, {phi.shape[0]}), one problem in every row, "
-            f"got {tuple(Y.shape)}"
+            f"Y must have shape (P, {phi.shape[0]}), one problem in every row, got {tuple(Y.shape)}"
         )
 
 
-def _fitted(
-    phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any]
-) -> list[Outcome]:
+def _fitted(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any]) -> list[Outcome]:
     xp, (number, n) = backend.namespace(Y), Y.shape
     large: dict[str, Any] = {"method": "cofem", **options, "noise_precision": noise}
     if isinstance(noise, np.ndarray):
@@ -128,8 +123,7 @@ def _fitted(
         warnings.simplefilter("ignore", fitting.ConvergenceWarning)  # told once, in the end
         post = fitting.fit(Copies(phi, number), xp.reshape(Y, (-1,)), **large)
     mean, variance, alpha = (
-        backend.to_numpy(v).reshape(number, -1)
-        for v in (post.mean, post.variance, post.precision)
+        backend.to_numpy(v).reshape(number, -1) for v in (post.mean, post.variance, post.precision)
     )
     betas = np.broadcast_to(np.asarray(noise, dtype=np.float64), (number,))
     return [

@@ -68,9 +68,7 @@ def noise_from(
     return [Noise(float(np.mean(w)), w / np.mean(w)) for w in known]
 
 
-def _refuse_other_shapes(
-    name: str, values: np.ndarray, sizes: Sequence[int], joint: bool
-) -> None:
+def _refuse_other_shapes(name: str, values: np.ndarray, sizes: Sequence[int], joint: bool) -> None:
     if joint:
         fits = values.ndim == 2
         expected = f"one number, one per task ({len(sizes)}), or one for every row of every task"

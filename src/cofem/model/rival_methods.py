@@ -48,9 +48,7 @@ class AMP:
     def __post_init__(self) -> None:
         whole_number("inner_steps", self.inner_steps, least=1)
         if not (_is_number(self.damping) and 0 <= self.damping < 1):
-            raise ValueError(
-                f"damping must be a number from 0 to below 1, got {self.damping!r}"
-            )
+            raise ValueError(f"damping must be a number from 0 to below 1, got {self.damping!r}")
         positive_or_none("initial_precision", self.initial_precision)
 
 

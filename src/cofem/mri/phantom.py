@@ -105,9 +105,7 @@ def _tissue_fractions(height: int, width: int, fine: int = 4) -> np.ndarray:
     return np.asarray(cells.mean(axis=(2, 4)))
 
 
-def _smooth_field(
-    height: int, width: int, waves: int, random: np.random.Generator
-) -> np.ndarray:
+def _smooth_field(height: int, width: int, waves: int, random: np.random.Generator) -> np.ndarray:
     """Return a random field of unit size with about ``waves`` waves across."""
     ky, kx = np.fft.fftfreq(height, 1 / height), np.fft.fftfreq(width, 1 / width)
     low = np.exp(-0.5 * (ky[:, None] ** 2 + kx[None, :] ** 2) / waves**2)

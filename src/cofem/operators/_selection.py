@@ -93,9 +93,7 @@ def _indices(chosen: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
         raise ValueError(f"{name} selects nothing")
     if array.dtype == bool:
         if array.shape not in (shape, (n,)):
-            raise ValueError(
-                f"{name}: a boolean mask must have shape {shape}, got {array.shape}"
-            )
+            raise ValueError(f"{name}: a boolean mask must have shape {shape}, got {array.shape}")
         array = np.flatnonzero(array)
     elif array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers or a boolean mask, got dtype {array.dtype}")

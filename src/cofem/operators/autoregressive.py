@@ -65,9 +65,7 @@ class Autoregressive(LinearOperator):
         self._convolution: Convolution | None = None
 
     @classmethod
-    def from_times(
-        cls, tau_d: float, tau_r: float | None, rate: float, n: int
-    ) -> Autoregressive:
+    def from_times(cls, tau_d: float, tau_r: float | None, rate: float, n: int) -> Autoregressive:
         """Build the operator from a decay time, a rise time and a sampling rate.
 
         Parameters

@@ -289,9 +289,7 @@ class LinearOperator(ABC):
 
     def _checked(self, x: Array, length: int, call: str) -> Any:
         if not backend.is_array(x):
-            raise TypeError(
-                f"{type(self).__name__}.{call} takes an array, got {type(x).__name__}"
-            )
+            raise TypeError(f"{type(self).__name__}.{call} takes an array, got {type(x).__name__}")
         if x.ndim == 0 or x.shape[-1] != length:
             raise ValueError(
                 f"{type(self).__name__}.{call}: the last axis must have length {length}, "

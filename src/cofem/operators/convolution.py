@@ -107,7 +107,11 @@ class Convolution(LinearOperator):
             T = scipy.linalg.toeplitz(first, kernel[:0:-1])
             tail = _move(T.T @ np.conj(T), x)
         return _Plan.make(
-            kernel, n, x, complex_path, tail,
+            kernel,
+            n,
+            x,
+            complex_path,
+            tail,
             _Plan.make(kernel, m - 1, x, complex_path) if short else None,
         )
 
@@ -160,16 +164,27 @@ class _Plan:
 
     @classmethod
     def make(
-        cls, kernel: np.ndarray, n: int, x: Array, complex_path: bool,
-        tail: Array | None = None, tail_plan: _Plan | None = None,
+        cls,
+        kernel: np.ndarray,
+        n: int,
+        x: Array,
+        complex_path: bool,
+        tail: Array | None = None,
+        tail_plan: _Plan | None = None,
     ) -> _Plan:
         # Real transforms are fastest for lengths with the factors 2, 3 and 5, on CPU and GPU.
         padded = scipy.fft.next_fast_len(n + kernel.size - 1, real=True)
         transform = np.fft.fft if complex_path else np.fft.rfft
         spectrum = transform(kernel.astype(np.result_type(kernel, np.float64)), n=padded)
         return cls(
-            kernel.size, padded, complex_path, _move(spectrum, x), _move(spectrum.conj(), x),
-            _move(backend.abs_squared(spectrum), x), tail, tail_plan,
+            kernel.size,
+            padded,
+            complex_path,
+            _move(spectrum, x),
+            _move(spectrum.conj(), x),
+            _move(backend.abs_squared(spectrum), x),
+            tail,
+            tail_plan,
         )
 
     def filter(self, x: Array, spectrum: Array) -> Array:

@@ -104,9 +104,7 @@ class NUFFT(LinearOperator):
     def _row_norms_squared(self, like: Array) -> Array:
         return self._constant_norms(1.0, self.shape[0], like)
 
-    def _run(
-        self, kind: int, rows: np.ndarray, modes: tuple[int, ...] | None = None
-    ) -> np.ndarray:
+    def _run(self, kind: int, rows: np.ndarray, modes: tuple[int, ...] | None = None) -> np.ndarray:
         """Run finufft: kind 1 from samples to an image of ``modes``, 2 from images to samples."""
         finufft = _finufft()
         axes, single = len(self.image_shape), rows.dtype == np.complex64

@@ -65,5 +65,3 @@ class RowSplit(LinearOperator):
 
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a RowSplit operator belongs to its process and cannot be pickled")
-
-

@@ -52,8 +52,7 @@ class Smoothing(LinearOperator):
         size = math.prod(self.image_shape)
         self.shape = (size, size)
         self._weights = [
-            _wrapped_gaussian(side, s)
-            for side, s in zip(self.image_shape, self.sigma, strict=True)
+            _wrapped_gaussian(side, s) for side, s in zip(self.image_shape, self.sigma, strict=True)
         ]
 
     def _forward(self, x: Array) -> Array:

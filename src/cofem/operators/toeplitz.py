@@ -141,8 +141,7 @@ class Hankel(LinearOperator):
         self.column, self.row = host_vector(column, "column"), host_vector(row, "row")
         if self.row[0] != self.column[-1]:
             raise ValueError(
-                "row begins with the last entry of column, got "
-                f"{self.row[0]} and {self.column[-1]}"
+                f"row begins with the last entry of column, got {self.row[0]} and {self.column[-1]}"
             )
         h = np.concatenate([self.column, self.row[1:]])
         d = self.row.size

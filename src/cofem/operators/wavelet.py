@@ -194,13 +194,9 @@ def _level(sides: tuple[int, ...], filter_length: int, level: int | None) -> int
     if level is not None:
         level = count(level, "level")
         if level > deepest:
-            raise ValueError(
-                f"level: every side of {sides} must be divisible by 2^{level}"
-            )
+            raise ValueError(f"level: every side of {sides} must be divisible by 2^{level}")
         return level
     if deepest == 0:
         raise ValueError(f"shape: every side must be even, got {sides}")
-    useful = [
-        j for j in range(1, deepest + 1) if min(sides) >> (j - 1) >= filter_length
-    ]
+    useful = [j for j in range(1, deepest + 1) if min(sides) >> (j - 1) >= filter_length]
     return max(useful, default=1)

@@ -112,9 +112,7 @@ def errors(
     bars = np.stack([error - low, high - error])
     _bars(ax, at[covers], error[covers], bars[:, covers], f"{level:.0%} interval covers the truth")
     if not covers.all():
-        _bars(
-            ax, at[~covers], error[~covers], bars[:, ~covers], "misses it", ORANGE, marker="x"
-        )
+        _bars(ax, at[~covers], error[~covers], bars[:, ~covers], "misses it", ORANGE, marker="x")
     ax.set(xlabel="coordinate", ylabel="estimate − truth")
     finish(ax, f"Error: {shown.title}")
     shown.frame(ax)
@@ -209,8 +207,13 @@ def _circles(ax: Any, at: np.ndarray, truth: np.ndarray) -> None:
         return
     _stems(ax, at[spikes], truth[spikes])
     ax.plot(
-        at[spikes], truth[spikes], "o", markersize=8, markerfacecolor="none",
-        markeredgecolor=BLACK, markeredgewidth=1.0,
+        at[spikes],
+        truth[spikes],
+        "o",
+        markersize=8,
+        markerfacecolor="none",
+        markeredgecolor=BLACK,
+        markeredgewidth=1.0,
         label="truth" if spikes.all() else "truth (where not zero)",
     )
 
@@ -225,6 +228,13 @@ def _bars(
     marker: str = ".",
 ) -> None:
     ax.errorbar(
-        at, middle, yerr=np.maximum(bars, 0.0), fmt=marker, markersize=5, color=color,
-        elinewidth=1.2, capsize=2, label=label,
+        at,
+        middle,
+        yerr=np.maximum(bars, 0.0),
+        fmt=marker,
+        markersize=5,
+        color=color,
+        elinewidth=1.2,
+        capsize=2,
+        label=label,
     )

@@ -30,8 +30,12 @@ def finish(ax: Any, title: str) -> None:
     plain(ax)
     # Above the axes, so that it never lies on the data, and under the title.
     ax.legend(
-        loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False,
-        borderaxespad=0.0, handletextpad=0.4,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        ncols=2,
+        frameon=False,
+        borderaxespad=0.0,
+        handletextpad=0.4,
     )
 
 

@@ -51,8 +51,13 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
     ):
         # Dots in thousands are one picture, not thousands of shapes in a file.
         ax.plot(
-            np.maximum(size[mask], tiny), np.maximum(height[mask], tiny), marker, color=color,
-            markersize=4, label=label, rasterized=True,
+            np.maximum(size[mask], tiny),
+            np.maximum(height[mask], tiny),
+            marker,
+            color=color,
+            markersize=4,
+            label=label,
+            rasterized=True,
         )
     ax.set(xlabel="|mean|", xscale="log")
     if known:
@@ -119,9 +124,7 @@ def variance_map(
     return ax
 
 
-def traces(
-    post: Any, y: Any = None, ax: Any = None, *, rate: float = 1.0, task: int = 0
-) -> Any:
+def traces(post: Any, y: Any = None, ax: Any = None, *, rate: float = 1.0, task: int = 0) -> Any:
     """Draw the data and the most probable fit, with a band of twice the noise's deviation.
 
     Parameters
@@ -166,7 +169,12 @@ def traces(
     ax.plot(at, np.real(data), color=GREY, linewidth=0.8, label="data")
     band = 2 / np.sqrt(noise)
     ax.fill_between(
-        at, np.real(fitted) - band, np.real(fitted) + band, color=BLUE, alpha=0.2, linewidth=0,
+        at,
+        np.real(fitted) - band,
+        np.real(fitted) + band,
+        color=BLUE,
+        alpha=0.2,
+        linewidth=0,
         label="two standard deviations of the noise",
     )
     ax.plot(at, np.real(fitted), color=BLUE, linewidth=1.2, label="fit")
@@ -174,8 +182,13 @@ def traces(
     if inside.size == fitted.size and inside.any():
         low = float(min(np.real(data).min(), np.real(fitted).min()))
         ax.plot(
-            at[inside], np.full(inside.sum(), low), "|", color=ORANGE, markersize=9,
-            markeredgewidth=1.5, label="support",
+            at[inside],
+            np.full(inside.sum(), low),
+            "|",
+            color=ORANGE,
+            markersize=9,
+            markeredgewidth=1.5,
+            label="support",
         )
     ax.axhline(0.0, color=BLACK, linewidth=0.4, zorder=0)
     ax.set(xlabel="seconds" if rate != 1.0 else "sample", ylabel="signal")

@@ -225,14 +225,10 @@ def _general_face(
         )
         worst = Status(int(found.status.max()))
         if worst in (Status.MAX_STEPS, Status.NOT_POSITIVE):
-            warnings.warn(
-                f"filtered mode: {worst.message}", ConvergenceWarning, stacklevel=4
-            )
+            warnings.warn(f"filtered mode: {worst.message}", ConvergenceWarning, stacklevel=4)
         last = mask * found.x[0, :]
         slope = pull - noise_precision * operator.gram(last)
         outside = backend.to_numpy(slope).astype(np.float64)
-        return Face(
-            backend.to_numpy(last).astype(np.float64), np.where(free, 0.0, outside)
-        )
+        return Face(backend.to_numpy(last).astype(np.float64), np.where(free, 0.0, outside))
 
     return face

@@ -55,7 +55,12 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
     mean = post.gaussian_mean
     draws = [
         deviations(
-            task, _precision(post, i), n, seed=seed, stream=i, like=mean,
+            task,
+            _precision(post, i),
+            n,
+            seed=seed,
+            stream=i,
+            like=mean,
             sparsifier=post.sparsifier,
         )
         for i, task in enumerate(tasks_of(post, "sample"))
@@ -191,8 +196,13 @@ def _variances(
         kind = (id(task.operator), task.noise_precision)
         if kind not in found:
             found[kind] = variance_of_map(
-                task, _precision(post, i), op, like=post.gaussian_mean, n_samples=n_samples,
-                seed=seed, sparsifier=post.sparsifier,
+                task,
+                _precision(post, i),
+                op,
+                like=post.gaussian_mean,
+                n_samples=n_samples,
+                seed=seed,
+                sparsifier=post.sparsifier,
             )
         rows.append(found[kind])
     return rows

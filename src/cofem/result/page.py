@@ -188,8 +188,7 @@ def _history(history: Mapping[str, list[float]], most: int = 20) -> str:
     rows = list(zip(*history.values(), strict=True))
     told = "" if len(rows) <= most else f"<p>The last {most} of {len(rows)} iterations.</p>"
     lines = (
-        f"<tr>{''.join(f'<td>{_number(value)}</td>' for value in row)}</tr>"
-        for row in rows[-most:]
+        f"<tr>{''.join(f'<td>{_number(value)}</td>' for value in row)}</tr>" for row in rows[-most:]
     )
     return f"{told}<table class='numbers'><tr>{head}</tr>{''.join(lines)}</table>"
 
@@ -204,9 +203,7 @@ def _picture(draw: Callable[[Any], Any], label: str, height: float = 4.2) -> str
     return _pictures(lambda axes: draw(axes[0]), label, rows=1, height=height)
 
 
-def _pictures(
-    draw: Callable[[Any], Any], label: str, rows: int = 2, height: float = 5.0
-) -> str:
+def _pictures(draw: Callable[[Any], Any], label: str, rows: int = 2, height: float = 5.0) -> str:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, height), layout="constrained")

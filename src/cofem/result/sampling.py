@@ -103,8 +103,13 @@ def variance_of_map(
     """Return diag(B Q⁻¹ Bᴴ) for the operator B = ``op``, shape (M,)."""
     if op.is_complex and not backend.is_complex(like):
         halves = variance_of_map(
-            task, alpha, Realified(op),
-            like=like, n_samples=n_samples, seed=seed, sparsifier=sparsifier,
+            task,
+            alpha,
+            Realified(op),
+            like=like,
+            n_samples=n_samples,
+            seed=seed,
+            sparsifier=sparsifier,
         )
         return (halves[: op.shape[0]] + halves[op.shape[0] :]) / 2
     n_rows, n_columns = op.shape
@@ -140,9 +145,12 @@ def _by_rows(op: LinearOperator, like: Array, inverse: Callable[[Array], Array])
             pieces = [xp.real(rows), xp.imag(rows)]
         else:
             pieces = [xp.astype(rows, like.dtype, copy=False)]
-        parts.append(sum(
-            xp.sum(backend.real(backend.conj(piece) * inverse(piece)), axis=1) for piece in pieces
-        ))
+        parts.append(
+            sum(
+                xp.sum(backend.real(backend.conj(piece) * inverse(piece)), axis=1)
+                for piece in pieces
+            )
+        )
     return xp.clip(xp.concat(parts), min=0.0)
 
 
@@ -153,8 +161,8 @@ def _by_factor(
     xp = backend.namespace(like)
     n = op.shape[1]
     eye = xp.eye(n, dtype=like.dtype, device=backend.device_of(like))
-    matrix = posterior_precision(
-        task.operator, task.noise_precision, alpha, sparsifier
-    ).product(eye)
+    matrix = posterior_precision(task.operator, task.noise_precision, alpha, sparsifier).product(
+        eye
+    )
     root = backend.conj(backend.inverse_cholesky(xp.matrix_transpose(matrix)))
     return _sum_of_squares(op, (root[i : min(i + BLOCK, n), :] for i in range(0, n, BLOCK)))

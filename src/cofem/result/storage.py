@@ -26,9 +26,7 @@ FORMAT = "cofem posterior 1"
 
 def save_posterior(post: Posterior, path: Any) -> None:
     """Write ``post`` to ``path``; a reader never sees half a file."""
-    arrays: dict[str, np.ndarray] = {
-        name: backend.to_numpy(getattr(post, name)) for name in ARRAYS
-    }
+    arrays: dict[str, np.ndarray] = {name: backend.to_numpy(getattr(post, name)) for name in ARRAYS}
     # Not needed here: for readers of the file without this library.
     arrays["mean"] = backend.to_numpy(post.mean)
     arrays["variance"] = backend.to_numpy(post.variance)
@@ -121,9 +119,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         options=_options(path, about["method"], about["options"]),
         nonnegative=about["nonnegative"],
         prior=prior,
-        marginals=(
-            storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None
-        ),
+        marginals=(storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None),
         pull=arrays.get(storage_marginals.PULL) if learned else None,
         site_precision=arrays.get(storage_marginals.SITES) if learned else None,
         intercept=_number(arrays.get("intercept")),

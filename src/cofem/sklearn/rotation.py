@@ -57,9 +57,9 @@ def _square(op: LinearOperator, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
         both = np.concatenate([backend.to_numpy(op.matrix), y.T], axis=1, dtype=np.float64)
         triangle = scipy.linalg.qr(both, mode="r", overwrite_a=True, check_finite=False)[0]
         return triangle[:d, :d], triangle[:d, d:].T, np.sum(triangle[d:, d:] ** 2, axis=0)
-    gram = np.concatenate([
-        op.gram(np.eye(min(BLOCK, d - first), d, first)) for first in range(0, d, BLOCK)
-    ])
+    gram = np.concatenate(
+        [op.gram(np.eye(min(BLOCK, d - first), d, first)) for first in range(0, d, BLOCK)]
+    )
     values, vectors = scipy.linalg.eigh((gram + gram.T) / 2)
     sizes = np.sqrt(np.clip(values, 0.0, None))
     known = sizes > LEAST_OF_GRAM * np.sqrt(d) * sizes[-1]
@@ -74,6 +74,6 @@ def _rows(op: LinearOperator) -> np.ndarray:
     if isinstance(op, Dense):
         return np.asarray(op.matrix, dtype=np.float64)
     n = op.shape[0]
-    return np.concatenate([
-        op.adjoint(np.eye(min(BLOCK, n - first), n, first)) for first in range(0, n, BLOCK)
-    ])
+    return np.concatenate(
+        [op.adjoint(np.eye(min(BLOCK, n - first), n, first)) for first in range(0, n, BLOCK)]
+    )

@@ -43,6 +43,4 @@ def staggered(count: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> list[
     """
     size = math.prod(shape) * dtype.itemsize
     memory = np.empty(count * (size + APART), np.uint8)
-    return [
-        memory[i * (size + APART) :][:size].view(dtype).reshape(shape) for i in range(count)
-    ]
+    return [memory[i * (size + APART) :][:size].view(dtype).reshape(shape) for i in range(count)]

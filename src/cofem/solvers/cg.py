@@ -192,9 +192,7 @@ def _unit(rhs: Array | ProbeRows) -> Array:
     return xp.ones(rhs.shape[1], dtype=kind, device=backend.device_of(rhs))
 
 
-def _shared_out(
-    whole: _Part, tolerance: np.ndarray, peak: Callable[[slice], float]
-) -> list[_Part]:
+def _shared_out(whole: _Part, tolerance: np.ndarray, peak: Callable[[slice], float]) -> list[_Part]:
     """Cut into blocks for the threads, the loose ones in single precision."""
     loose = tolerance >= SINGLE_RTOL
     single = whole.in_single_precision() if np.any(loose) else whole
@@ -207,8 +205,7 @@ def _shared_out(
         if kind.dtype.itemsize < whole.dtype.itemsize:
             height = max(height, AT_ONCE)
         parts += [
-            replace(kind, rows=slice(i, min(i + height, last)))
-            for i in range(first, last, height)
+            replace(kind, rows=slice(i, min(i + height, last))) for i in range(first, last, height)
         ]
     return parts
 

@@ -88,9 +88,7 @@ def curvature(p: np.ndarray, g: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
 
 
 @compiled(**REORDERED)
-def descend(
-    r: np.ndarray, g: np.ndarray, step: np.ndarray, inverse: np.ndarray
-) -> np.ndarray:
+def descend(r: np.ndarray, g: np.ndarray, step: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     """R −= step G in place; return rᴴM⁻¹r of every row."""
     out = np.zeros(r.shape[0])
     for q in range(r.shape[0]):

@@ -13,9 +13,7 @@ from cofem.operators import LinearOperator
 NAMES = ("jacobi", "identity", "none")
 
 
-def preconditioner_diagonal(
-    choice: Any, operator: LinearOperator, like: Array
-) -> Array | None:
+def preconditioner_diagonal(choice: Any, operator: LinearOperator, like: Array) -> Array | None:
     """Return θ of M = diag(βθ + α), shape (D,), or None for no preconditioner.
 
     Parameters

@@ -69,9 +69,7 @@ def spectral_departure(gram: np.ndarray, theta: np.ndarray) -> float:
     return float(np.linalg.norm(gram / theta[:, None] - np.eye(len(theta)), 2))
 
 
-def resolve_theta(
-    theta: Any, gram: np.ndarray, indices: np.ndarray, n_columns: int
-) -> np.ndarray:
+def resolve_theta(theta: Any, gram: np.ndarray, indices: np.ndarray, n_columns: int) -> np.ndarray:
     """Return θ on the active columns, (d,), from what the caller gave."""
     if theta is None:
         return np.ones(indices.size)
@@ -136,9 +134,7 @@ def _descend(gram: np.ndarray, theta: np.ndarray, rounding: float) -> np.ndarray
 
     def value_and_gradient(u: np.ndarray) -> tuple[float, np.ndarray]:
         t = start * u
-        left, values, right = scipy.linalg.svd(
-            t[:, None] * gram - np.eye(size), check_finite=False
-        )
+        left, values, right = scipy.linalg.svd(t[:, None] * gram - np.eye(size), check_finite=False)
         # log Σ 2 cosh(σ/τ) and its derivative, with the largest exponential taken out.
         up = np.exp((values - values[0]) / reach)
         down = np.exp(-(values + values[0]) / reach)

@@ -48,9 +48,7 @@ class Cavities:
         self._unit, self._top = unit, noise_precision
         self._excess = self._size = 0.0
 
-    def update(
-        self, found: DiagonalEstimate, alpha: Array, iteration: int
-    ) -> tuple[Array, float]:
+    def update(self, found: DiagonalEstimate, alpha: Array, iteration: int) -> tuple[Array, float]:
         """Return c (M,) and how far it is from what the probes see, root mean square.
 
         ``found`` estimates h by probes scaled by √α; iteration 1 forgets what was before.
@@ -115,4 +113,3 @@ def _unit_rows(where: np.ndarray, like: Array) -> Array:
     rows = np.zeros((len(where), like.shape[0]), dtype=backend.to_numpy(like[:1]).dtype)
     rows[np.arange(len(where)), where] = 1.0
     return backend.from_numpy(rows, like)
-

@@ -279,9 +279,7 @@ class CovarianceFreeEStep:
 
     def _matrix(self, alpha: Array) -> Matrix:
         family = self.family
-        return posterior_precision(
-            family.operator, family.noise_precision, alpha, self._sparsifier
-        )
+        return posterior_precision(family.operator, family.noise_precision, alpha, self._sparsifier)
 
     def _prior_diagonal(self, alpha: Array) -> Array:
         """Return the diagonal of Rᴴ diag(α) R."""

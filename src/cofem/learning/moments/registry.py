@@ -25,9 +25,7 @@ EXACT: dict[str, Callable[[Family, Model, Any], EStep]] = {
 }
 
 
-def make_esteps(
-    model: Model, method: Method, seed: int, group: Group | None = None
-) -> list[EStep]:
+def make_esteps(model: Model, method: Method, seed: int, group: Group | None = None) -> list[EStep]:
     """Return the E-step of every family; CoFEM's for the methods that have none."""
     make = EXACT.get(method.name)
     if make is not None:

@@ -79,11 +79,13 @@ class Look:
             error = distance / xp.maximum(variance, LEAST_BAR**2 / (ratio * s.precision))
             weak = site_weight(s, variance, ratio) < WEAKEST
             kind = s.precision.dtype
-            sums = xp.stack([
-                xp.sum(xp.astype(error > APART**2, kind)),
-                xp.sum(error),
-                xp.sum(xp.astype(weak, kind)) * error.shape[0],
-            ])
+            sums = xp.stack(
+                [
+                    xp.sum(xp.astype(error > APART**2, kind)),
+                    xp.sum(error),
+                    xp.sum(xp.astype(weak, kind)) * error.shape[0],
+                ]
+            )
             far, squares, few = backend.to_numpy(sums)  # one transfer
             apart, total, clipped = apart + far, total + squares, clipped + few
             n += int(np.prod(error.shape))

@@ -71,9 +71,7 @@ class Marginals:
             x if x.ndim == 2 else x[None, :] for x in (self.value, self.precision, self.unit)
         )
         if columns is not None:
-            value, precision, unit = (
-                xp.take(x, columns, axis=1) for x in (value, precision, unit)
-            )
+            value, precision, unit = (xp.take(x, columns, axis=1) for x in (value, precision, unit))
         half = 1.0 if backend.is_complex(value) else 0.5
         power, over = backend.abs_squared(value) * precision, precision / unit
         logs = []
@@ -167,9 +165,7 @@ def _cut_quantile(
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         above = sum(
-            share * np.exp(
-                np.minimum(log_ndtr((mean - middle) / std) - log_ndtr(mean / std), 0.0)
-            )
+            share * np.exp(np.minimum(log_ndtr((mean - middle) / std) - log_ndtr(mean / std), 0.0))
             for share, mean, std in parts
         )
         low, high = np.where(above > 1 - p, middle, low), np.where(above > 1 - p, high, middle)

@@ -33,8 +33,10 @@ def compiled_shares(
         Times ``ratio``, the scales; the first is the spike.
     """
     n, k = len(power), len(scales)
-    shrinkage, spread, spike = np.empty_like(precision), np.empty_like(precision), np.empty_like(
-        precision
+    shrinkage, spread, spike = (
+        np.empty_like(precision),
+        np.empty_like(precision),
+        np.empty_like(precision),
     )
     weights, logs, kept = np.zeros(k), np.empty(k), np.empty(k)
     evidence = 0.0

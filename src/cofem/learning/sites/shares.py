@@ -89,7 +89,13 @@ def normal_shares(
         size = backend.abs_squared(backend.to_numpy(seen[0].value))
         power, unit = first * np.sum(size, axis=0), backend.to_numpy(seen[0].unit)
         shrinkage, spread, spike, weights, evidence = compiled_shares(
-            power, first, unit, ratios[0] * scales, log_weights, ratios[0], half,
+            power,
+            first,
+            unit,
+            ratios[0] * scales,
+            log_weights,
+            ratios[0],
+            half,
             len(seen[0].value),
         )
         mean, variance = _moments(seen[0], shrinkage, spread, ratios[0])
@@ -197,10 +203,12 @@ def rectified_shares(
     values = [backend.to_numpy(s.value).astype(np.float64) for s in seen]
     value = np.concatenate(values)
     precision, unit = (
-        np.concatenate([
-            np.broadcast_to(r * backend.to_numpy(getattr(s, name)), v.shape).astype(np.float64)
-            for r, s, v in zip(factors, seen, values, strict=True)
-        ])
+        np.concatenate(
+            [
+                np.broadcast_to(r * backend.to_numpy(getattr(s, name)), v.shape).astype(np.float64)
+                for r, s, v in zip(factors, seen, values, strict=True)
+            ]
+        )
         for name, factors in (("precision", ratios), ("unit", [1.0] * len(seen)))
     )
     labels = np.arange(value.shape[1]) if tie.labels is None else tie.labels

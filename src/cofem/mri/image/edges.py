@@ -44,9 +44,7 @@ class Edges:
         self.n_axes, self.size = len(shape), math.prod(shape)
         self.n_components = self.n_axes * n_images
         index = np.arange(self.size, dtype=np.int64).reshape(shape)
-        self._previous = np.stack(
-            [np.roll(index, 1, axis).ravel() for axis in range(self.n_axes)]
-        )
+        self._previous = np.stack([np.roll(index, 1, axis).ravel() for axis in range(self.n_axes)])
 
         lines = np.arange(self.size // shape[-1], dtype=np.int64).reshape(shape[:-1])
         self._lines = np.array(

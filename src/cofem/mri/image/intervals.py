@@ -99,9 +99,7 @@ def dark_pixels(image: np.ndarray, data: Measured) -> np.ndarray:
     return near < DARK**2
 
 
-def shared_out(
-    own: np.ndarray, moved: np.ndarray, dark: np.ndarray, data: Measured
-) -> np.ndarray:
+def shared_out(own: np.ndarray, moved: np.ndarray, dark: np.ndarray, data: Measured) -> np.ndarray:
     """Return the variance ``own`` (L, P), moved to where the image moved, (L, P).
 
     Its total stays what held-out samples made it. Where nothing is seen the posterior does not

@@ -236,9 +236,7 @@ class ImageModel:
         prior = self._learned(self._first, none, level, held=True)
         return Learned(self._first, prior, noise, {name: [] for name in HISTORY})
 
-    def _estep(
-        self, matrix: ImagePrecision, mean: Array, iteration: int
-    ) -> tuple[Array, int]:
+    def _estep(self, matrix: ImagePrecision, mean: Array, iteration: int) -> tuple[Array, int]:
         """Return the mean and the draws as rows, (1 + S, …), and the CG steps."""
         xp, options = backend.namespace(mean), self.options
         random = Random(self.seed, LEARNING, iteration)
@@ -258,9 +256,7 @@ class ImageModel:
         self.products += 2 * found.rows * len(self._samples)
         return found.x, int(np.max(found.steps))
 
-    def _next_noise(
-        self, given: Array | None, noise: Array, mean: Array, draws: Array
-    ) -> Array:
+    def _next_noise(self, given: Array | None, noise: Array, mean: Array, draws: Array) -> Array:
         """EM: N σ² = ‖y − Φμ‖² + E‖Φ(x − μ)‖², summed in double precision."""
         xp = backend.namespace(mean)
         if given is not None:

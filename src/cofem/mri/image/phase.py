@@ -43,9 +43,7 @@ def _window(mask: np.ndarray) -> np.ndarray:
     half = 0
     centred = np.fft.fftshift(mask)
     while 2 * half + 3 <= max(mask.shape):
-        box = tuple(
-            slice(max(n // 2 - half - 1, 0), min(n // 2 + half + 2, n)) for n in mask.shape
-        )
+        box = tuple(slice(max(n // 2 - half - 1, 0), min(n // 2 + half + 2, n)) for n in mask.shape)
         if not centred[box].all():
             break
         half += 1

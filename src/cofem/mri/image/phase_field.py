@@ -48,9 +48,7 @@ class Cosines:
     True
     """
 
-    def __init__(
-        self, shape: tuple[int, ...], centered: bool, most: int = MOST_COSINES
-    ) -> None:
+    def __init__(self, shape: tuple[int, ...], centered: bool, most: int = MOST_COSINES) -> None:
         self.shape = tuple(shape)
         self._numbers = tuple(max(1, min(most, side // 4)) for side in shape)
         self.count = math.prod(self._numbers)

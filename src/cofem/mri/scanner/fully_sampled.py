@@ -13,9 +13,7 @@ from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.noise import noise_ceiling
 
 
-def inverse_transform(
-    data: KSpace, real: bool, noise_std: np.ndarray | None
-) -> Reconstruction:
+def inverse_transform(data: KSpace, real: bool, noise_std: np.ndarray | None) -> Reconstruction:
     """Return the inverse transform, the least-squares combination of coils."""
     encoding = make_encoding(data.mask.astype(float), data.sensitivities, real)
     seen = backend.to_numpy(encoding.diagonal())[: len(data.mask)]

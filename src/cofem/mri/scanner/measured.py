@@ -82,9 +82,7 @@ class KSpace:
         if maps is not None:
             spectrum = np.fft.fftn(maps, axes=self._axes, norm="forward")[middle]
             maps = np.fft.ifftn(spectrum, axes=self._axes, norm="forward")
-        return replace(
-            self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps
-        )
+        return replace(self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps)
 
     def predicted(self, images: np.ndarray) -> np.ndarray:
         """Return the whole k-space of images (S, L, P), in the shape of the data."""
@@ -172,5 +170,3 @@ def central_block(mask: np.ndarray) -> np.ndarray:
         best[box] = True
         half += 1
     return best
-
-

@@ -96,5 +96,3 @@ def _foreign(phi: Any, name: str) -> LinearOperator:
 
 def _kind(x: Any) -> str:
     return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
-
-

@@ -58,8 +58,7 @@ class LineaxOperator(LinearOperator):
         self.op, self.name = op, name
         self._transpose = op.transpose()
         self._into, self._out = (
-            _single_array(structure, name)
-            for structure in (op.in_structure(), op.out_structure())
+            _single_array(structure, name) for structure in (op.in_structure(), op.out_structure())
         )
         self.shape = (math.prod(self._out.shape), math.prod(self._into.shape))
         self.is_complex = dtype_is_complex(self._out.dtype) or dtype_is_complex(self._into.dtype)

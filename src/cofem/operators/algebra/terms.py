@@ -35,9 +35,7 @@ def python_number(x: Any) -> float | complex:
     >>> python_number(np.float32(0.5)), python_number(2j)
     (0.5, 2j)
     """
-    is_complex = (
-        backend.is_complex(x) if backend.is_array(x) else not isinstance(x, numbers.Real)
-    )
+    is_complex = backend.is_complex(x) if backend.is_array(x) else not isinstance(x, numbers.Real)
     return complex(x) if is_complex else float(x)
 
 

@@ -120,9 +120,7 @@ def run_figure(run: Run) -> Outcome:
         "Gaussian and DCT; Seq runs until no step raises the evidence",
         "NRMSE is 100 ‖μ − z‖/‖z‖; every trial is in fig1a.csv to fig1f.csv",
     ]
-    path = write_page(
-        run.out / "fig1.md", "Figure 1: accuracy", run, setting, [picture], claims
-    )
+    path = write_page(run.out / "fig1.md", "Figure 1: accuracy", run, setting, [picture], claims)
     return Outcome(path, (picture,), tuple(claims))
 
 

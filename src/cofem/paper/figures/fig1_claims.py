@@ -178,9 +178,7 @@ def decays_faster(rows: Rows, contestant: Contestant, panels: str, axis: str) ->
         hard = [x for x in exact if max(exact[x], other[x]) > WORKS]
         said = said or bool(hard)
         worse = worse and all(other[x] > exact[x] for x in hard)
-        evidence.append(
-            f"({panel}) {contestant.name} {listing(other)}; EM {listing(exact)}"
-        )
+        evidence.append(f"({panel}) {contestant.name} {listing(other)}; EM {listing(exact)}")
     text = (
         f"{contestant.name} decays faster than EM with {axis} in "
         f"{' and '.join(f'({p})' for p in panels)} (larger mean wherever one of them is above "

@@ -82,9 +82,7 @@ def run_figure(run: Run) -> Outcome:
     rows: dict[str, list[Row]] = {panel: [] for panel in PANELS}
     done = 0
     for panel, contestant, seed in lines:
-        common = {
-            "seed": seed, "method": contestant.name, "device": run.device, "clock": run.clock
-        }
+        common = {"seed": seed, "method": contestant.name, "device": run.device, "clock": run.clock}
         sizes = _sizes(PANELS[panel], run.quick)
         for row in _one_line(panel, sizes, common, limits, files[panel]):
             run.report(f"figure 2 ({panel}) {contestant.name}", done, total)

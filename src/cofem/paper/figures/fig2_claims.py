@@ -94,9 +94,7 @@ def grows(rows: Rows, panel: str, contestant: Contestant) -> Claim:
 def passes(rows: Rows, panel: str, contestant: Contestant, rival: Contestant) -> Claim:
     """Judge whether CoFEM is faster than a rival, at the largest size that it ended."""
     mine, its = seconds(rows[panel], contestant), seconds(rows[panel], rival)
-    text = (
-        f"{contestant.name}, is faster than {rival.name} by D = 2^15 on the {STRUCTURED[panel]}"
-    )
+    text = f"{contestant.name}, is faster than {rival.name} by D = 2^15 on the {STRUCTURED[panel]}"
     if not mine:
         return Claim(text, None, f"{contestant.name} ended at no size")
     at = max(mine)

@@ -108,9 +108,7 @@ def moments(
     )
 
 
-def dual(
-    coefficients: Sequence[float], y: Any, alpha: Any, noise_precision: Any
-) -> np.ndarray:
+def dual(coefficients: Sequence[float], y: Any, alpha: Any, noise_precision: Any) -> np.ndarray:
     """Return Φᵀ diag(β)(y − Φ mean), shape (…, n), without cancellation.
 
     It is α times the mean where α is finite, and where a coordinate is pinned at

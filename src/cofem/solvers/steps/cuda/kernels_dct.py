@@ -93,10 +93,12 @@ def turn_dct(p, r, z, inverse, diagonal, cosine, sine, rho_sums, rho, goal, done
         inside = 2 * k <= n
         m = n - k
         mirrored = inside & (k > 0) & (m > k)
-        ua, ub = _turned(p, r, inverse, k, inside, unit_a, unit_b, ratio_a, ratio_b,
-                         frozen_a, frozen_b, UPDATE)
-        va, vb = _turned(p, r, inverse, m, mirrored, unit_a, unit_b, ratio_a, ratio_b,
-                         frozen_a, frozen_b, UPDATE)
+        ua, ub = _turned(
+            p, r, inverse, k, inside, unit_a, unit_b, ratio_a, ratio_b, frozen_a, frozen_b, UPDATE
+        )
+        va, vb = _turned(
+            p, r, inverse, m, mirrored, unit_a, unit_b, ratio_a, ratio_b, frozen_a, frozen_b, UPDATE
+        )
         weight = tl.load(diagonal + k, mask=inside, other=0.0)
         weight_m = tl.load(diagonal + m, mask=mirrored, other=0.0)
         sum_a += (weight * ua) * ua + (weight_m * va) * va

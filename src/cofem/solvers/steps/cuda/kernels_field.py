@@ -71,7 +71,5 @@ def field_factor(alpha, theta, limits, sums, arrived, answer, n, SLOTS: tl.const
         moved = tl.abs(following - t)
         t = following
         turn += 1
-        total, spread = _sums(
-            alpha, theta, top * tl.exp(t), n, sums, arrived, turn, SLOTS, BLOCK
-        )
+        total, spread = _sums(alpha, theta, top * tl.exp(t), n, sums, arrived, turn, SLOTS, BLOCK)
     tl.store(answer, top * tl.exp(t))

@@ -70,9 +70,7 @@ def _progress(rho_sums, rho, goal, done, bad, row,
 def _record(rho_sums, rho, goal, done, bad, taken, ratios, row, KEEP: tl.constexpr,
             SLOTS: tl.constexpr, LANES: tl.constexpr, PAIRED: tl.constexpr):  # fmt: skip
     """Write down where the row stands: one program of the second stage does it."""
-    now, before, finished = _progress(
-        rho_sums, rho, goal, done, bad, row, SLOTS, LANES, PAIRED
-    )
+    now, before, finished = _progress(rho_sums, rho, goal, done, bad, row, SLOTS, LANES, PAIRED)
     lane = row * LANES + tl.arange(0, LANES)
     if KEEP:
         step = tl.load(taken) - 1
@@ -119,9 +117,7 @@ def turn(p, r, inverse, diagonal, rho_sums, rho, goal, done, bad, taken, diagona
          BLOCK: tl.constexpr, TYPE: tl.constexpr):  # fmt: skip
     """P = M⁻¹R/√ρ + √(ρ/ρ_old) P, and Σ diagonal |P|²."""
     row = tl.program_id(0).to(tl.int64)
-    now, before, finished = _progress(
-        rho_sums, rho, goal, done, bad, row, SLOTS, LANES, PAIRED
-    )
+    now, before, finished = _progress(rho_sums, rho, goal, done, bad, row, SLOTS, LANES, PAIRED)
     ratio = tl.sqrt(now / before).to(TYPE)[None, :]
     unit = (1 / tl.sqrt(now)).to(TYPE)[None, :]
     frozen = finished[None, :]

@@ -50,9 +50,7 @@ class CudaSteps:
         self.count, n = rhs.shape
         self.keep, self._kind = keep_coefficients, rhs.dtype
         is_complex = rhs.is_complex()
-        paired = (
-            not is_complex and isinstance(product, MaskedTransform) and product.pairs_real_rows
-        )
+        paired = not is_complex and isinstance(product, MaskedTransform) and product.pairs_real_rows
         lanes = 2 if is_complex or paired else 1
         self.passes = make_passes(product)
         dtype = rhs.real.dtype if is_complex else rhs.dtype
