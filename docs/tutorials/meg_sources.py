@@ -150,7 +150,7 @@ plt.show()
 # %% [markdown]
 # `benchmarks/fields_meg.py` does this for ten recordings, also with more sources and more noise,
 # and for a real leadfield of 204 sensors and 4,686 places where one is given:
-# [the tables](../results/fields_meg.md).
+# [the tables](../../benchmarks/results/fields_meg.md).
 #
 # ## With MNE's objects
 #
