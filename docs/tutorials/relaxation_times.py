@@ -131,8 +131,8 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated weights,
-# and the noise unknown: [the tables](../../benchmarks/results/fields_drt.md). There the error of γ
-# is 9 to 18 %, and 20 to 25 % of ridge regression, which is ten times faster and more. The error
-# bars are the weak point: two of them cover γ in 31 to 55 % of the places, and in 72 to 90 % with γ ≥ 0. They
-# know the noise, and not that γ is no sum of so few bumps.
+# `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated
+# weights, and the noise unknown: [the tables](../../benchmarks/results/fields_drt.md). There
+# the error of γ is 9 to 18 %, and 20 to 25 % of ridge regression, which is ten times faster and
+# more. The error bars are the weak point: two of them cover γ in 31 to 55 % of the places, and
+# in 72 to 90 % with γ ≥ 0. They know the noise, and not that γ is no sum of so few bumps.
