@@ -186,3 +186,18 @@ def test_a_resumed_fit_stops_where_the_unbroken_one_does(tmp_path, method, prior
     assert resumed.message == whole.message
     np.testing.assert_array_equal(resumed.mean, whole.mean)
     np.testing.assert_array_equal(resumed.precision, whole.precision)
+
+
+def test_a_stopped_fit_is_not_run_again_with_more_probes():
+    grid = np.arange(80)
+    phi = np.exp(-0.5 * ((grid[:, None] - grid) / 4) ** 2)
+    y = phi[:, 20] - phi[:, 60] + 0.01 * np.random.default_rng(0).normal(size=80)
+    seen = []
+
+    def stop(state):
+        seen.append(state)
+        return len(seen) == 3
+
+    post = cofem.fit(phi, y, noise_precision=1e4, prior="ard", method="cofem", callback=stop)
+    assert len(seen) == 3
+    assert not post.converged

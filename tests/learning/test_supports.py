@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -223,3 +224,12 @@ def test_crafted_files_are_refused(sampled, tmp_path, name, change):
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(ValueError, match=r"bad\.npz"):
         cofem.load(tmp_path / "bad.npz")
+
+
+def test_without_a_compiler_nothing_is_sampled(sampled, monkeypatch):
+    phi, _, y, _ = sampled
+    monkeypatch.setattr("cofem.learning.supports.sampler.compiled_here", lambda: False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cofem.ConvergenceWarning)
+        post = cofem.fit(phi, y)
+    assert "chains" not in post.message

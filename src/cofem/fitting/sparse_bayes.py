@@ -12,6 +12,7 @@ from cofem.learning.moments.coherence import lowest_at_end
 from cofem.learning.moments.registry import covariance_free_esteps, starting_precision
 from cofem.learning.prior_choice import careful, with_noise_found
 from cofem.learning.starts import noise_units
+from cofem.learning.stopping import Verdict
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model
 from cofem.rivals.registry import run_method
@@ -41,9 +42,9 @@ def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint
 
 def _once_more_if_coherent(model: Model, outcome: Outcome, settings: Settings) -> Outcome:
     """Run again with more probes where few were misled: columns in use have others like them."""
-    if model.sparsifier is not None:
-        return outcome
     found = outcome.found
+    if model.sparsifier is not None or found.verdict is Verdict.STOPPED:
+        return outcome
     esteps = covariance_free_esteps(model, CoFEM(), settings.seed, settings.group)
     lowest = 1.0
     for estep, moments, report in zip(esteps, found.moments, outcome.reports, strict=True):

@@ -16,6 +16,11 @@ REORDERED: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def compiled_here() -> bool:
+    """Whether numba is installed, and compiled loops can be run."""
+    return numba is not None
+
+
 @overload
 def compiled(function: Function) -> Function: ...
 @overload

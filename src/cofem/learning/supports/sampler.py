@@ -19,6 +19,7 @@ from cofem import backend
 from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
 from cofem.model.model import Model
+from cofem.solvers.compiled import compiled_here
 
 # Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
 LARGEST_MATRIX = 2_000_000
@@ -82,7 +83,8 @@ def can_sample(model: Model) -> bool:
     """Whether chains are made for this model: one task, real, a matrix that is not large."""
     rows, columns = model.tasks[0].operator.shape
     return (
-        len(model.tasks) == 1
+        compiled_here()
+        and len(model.tasks) == 1
         and model.sparsifier is None
         and model.tie.labels is None
         and model.tie.coupling is None
