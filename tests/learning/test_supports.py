@@ -82,6 +82,21 @@ def test_the_chain_visits_sets_as_often_as_they_are_probable(seed, beta):
         assert abs(departure(np.array([c[3].mean() for c in chains]), noise)) < 6.5
 
 
+def test_a_column_of_zeros_is_as_probable_as_before_the_data():
+    phi, y = coherent(2)
+    phi[:, 4] = 0.0
+    scales = np.array([3.0, 60.0])
+    inside, _, _ = enumerated(phi, y, scales, 0.5, 0.0)
+    none = np.empty(0, np.int64)
+    found = np.array([
+        run_chain(np.ascontiguousarray(phi.T), y, scales, 0.5, none, none, 0.0, 99,
+                  np.ones(4200), 200, np.random.default_rng(i))[7]
+        for i in range(8)
+    ])  # fmt: skip
+    error = found.std(axis=0, ddof=1) / math.sqrt(8)
+    assert np.max(np.abs(found.mean(axis=0) - inside) / (error + 1e-4)) < 6.5
+
+
 def test_the_draws_have_the_moments_that_are_reported():
     phi, y = coherent(1)
     none = np.empty(0, np.int64)

@@ -104,6 +104,7 @@ def run_chain(
     for i in range(min(len(start), most)):
         k = _join(phi, places, slabs, free, gram, k, start[i], start_slabs[i])
     correlation, power_of_y = phi @ y, y @ y
+    squares = np.sum(phi * phi, axis=1)  # one, or zero for a column of zeros
     s, t = np.empty(d), np.empty(d)
     log_odds, logs = np.zeros(len(scales)), np.empty((d, len(scales)))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
@@ -114,11 +115,11 @@ def run_chain(
         _draw_weights(slabs, k, d, pseudo_count, log_odds, random)
         for place in places[:k].copy():
             k = _leave(places, slabs, free, gram, k, place)
-            q = look(gram, correlation, power_of_y, scales, places, slabs, k, s, t)
+            q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
             total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
             j, a = _pick(logs, top, total, random)
             k = _join(phi, places, slabs, free, gram, k, j, a)
-        q = look(gram, correlation, power_of_y, scales, places, slabs, k, s, t)
+        q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
         total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
         for _ in range(PROPOSALS):
             if random.random() < 0.5:
@@ -133,12 +134,12 @@ def run_chain(
                 i = int(random.random() * k)
                 j, a = places[i], slabs[i]
                 k = _leave(places, slabs, free, gram, k, j)
-                q = look(gram, correlation, power_of_y, scales, places, slabs, k, s, t)
+                q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
                 total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
                 if math.log(random.random()) < math.log(k + 1) - math.log(total) - top:
                     continue
                 k = _join(phi, places, slabs, free, gram, k, j, a)
-            q = look(gram, correlation, power_of_y, scales, places, slabs, k, s, t)
+            q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
             total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
         if sweep >= draws_from:
             row = sweep - draws_from

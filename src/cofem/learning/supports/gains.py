@@ -35,6 +35,7 @@ def precision_of(gram: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k:
 @compiled
 def look(
     gram: Matrix,
+    squares: Matrix,
     correlation: Matrix,
     power_of_y: float,
     scales: Matrix,
@@ -44,8 +45,8 @@ def look(
     s: Matrix,
     t: Matrix,
 ) -> float:
-    """Write s and t of every column; return q."""
-    s[:] = 1.0
+    """Write s and t of every column, whose squared lengths are ``squares``; return q."""
+    s[:] = squares
     t[:] = correlation
     if k == 0:
         return power_of_y
