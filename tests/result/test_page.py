@@ -1,5 +1,7 @@
 """The posterior as HTML: complete, harmless, and readable in a browser without a network."""
 
+import dataclasses
+import inspect
 import re
 import shutil
 import subprocess
@@ -11,6 +13,7 @@ from typer.testing import CliRunner
 
 import cofem
 from cofem.cli import app
+from cofem.fitting.asked import NOT_SETTINGS
 from cofem.result import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -120,10 +123,33 @@ def test_a_browser_shows_it_offline(tmp_path):
 
 
 def test_settings_are_all_there_and_say_which_prior_ran():
-    text = "".join(parsed(page.report(small(prior="ard", max_iter=20, tol=0)[0])).text)
-    assert "priorard" in text
-    assert "nonnegativeFalse" in text
+    post = small(prior="ard", max_iter=20, tol=0, seed=7)[0]
+    text = "".join(parsed(page.report(post)).text)
+    for said in ("priorard", "nonnegativeno", "interceptno", "max_iter20", "tol0", "seed7",
+                 "noise_precision100", "groupsnot given", f"methodauto; {post.method} ran"):  # fmt: skip
+        assert said in text, said
     assert "initial_precision" in text
+
+
+def test_every_argument_of_fit_is_a_setting_or_named_as_none(tmp_path):
+    post, phi, y = small(groups=np.arange(60) // 2, max_iter=np.int64(20))
+    unasked = set(inspect.signature(cofem.fit).parameters) - set(post.settings)
+    assert unasked == set(NOT_SETTINGS)
+    assert post.settings["groups"] == "array of shape (60,)"
+    post.save(tmp_path / "p.npz")
+    assert cofem.load(tmp_path / "p.npz").settings == post.settings
+    learned = cofem.fit(phi, y, method=cofem.EM())
+    text = "".join(parsed(page.report(learned)).text)
+    assert "noise_precisionlearned" in text
+    assert "methodem" in text
+    assert "; em ran" not in text
+
+
+def test_a_file_that_names_no_settings_has_a_page(tmp_path):
+    post = dataclasses.replace(small(prior="ard")[0], settings={})
+    text = "".join(parsed(page.report(post)).text)
+    assert "priorard" in text
+    assert "nonnegativeno" in text
 
 
 def test_nothing_learned_is_no_empty_picture():

@@ -10,6 +10,7 @@ from typing import Any
 from cofem import backend
 from cofem.backend.distributed import Group, group_of
 from cofem.files import check_writable
+from cofem.fitting.asked import asked_for
 from cofem.fitting.choosing import choose_method
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.sparse_bayes import sparse_bayes
@@ -135,6 +136,7 @@ def fit(
     >>> bool(np.all(post.std[[5, 40, 77]] < 0.02))
     True
     """
+    asked = asked_for(locals())  # before any other name is given
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     progress = validation.flag("progress", progress)
@@ -175,7 +177,7 @@ def fit(
             learned = learn(model, which, given, settings)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
-        post = posterior_of(learned, chosen, joint)
+        post = posterior_of(learned, chosen, joint, asked)
         found.history["seconds"][-1] = time.perf_counter() - began
     if found.warning is not None:
         warnings.warn(post.message, found.warning, stacklevel=2)
@@ -216,6 +218,7 @@ def posterior(
     >>> post.mean, post.variance
     (array([0.75, 1.5 ]), array([0.25, 0.25]))
     """
+    asked = asked_for(locals())
     if noise_precision is None and noise_std is None:
         raise ValueError("noise_precision must be given: posterior learns nothing")
     seed = whole_number("seed", seed, least=0)
@@ -234,7 +237,7 @@ def posterior(
     with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
         outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
         outcome.found.verdict = Verdict.GIVEN
-        post = posterior_of(Learned("ard", model, outcome), chosen, joint)
+        post = posterior_of(Learned("ard", model, outcome), chosen, joint, asked)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post

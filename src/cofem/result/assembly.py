@@ -18,7 +18,9 @@ from cofem.result.operations import intercepts
 from cofem.result.posterior import Posterior
 
 
-def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
+def posterior_of(
+    learned: Learned, method: Method, joint: bool, settings: dict[str, Any]
+) -> Posterior:
     """Return the posterior, in task order; ``joint`` says whether it has an axis of tasks."""
     model = learned.model
     found, reports = learned.outcome.found, learned.outcome.reports
@@ -53,6 +55,7 @@ def posterior_of(learned: Learned, method: Method, joint: bool) -> Posterior:
         message=found.message,
         method=method.name,
         options=method,
+        settings=settings,
         nonnegative=model.nonnegative,
         prior=learned.prior,
         marginals=marginals,

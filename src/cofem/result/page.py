@@ -94,6 +94,8 @@ def report(post: Any, source: str = "") -> str:
         ),
         "<h2>Settings</h2>",
         _table(_settings(post)),
+        f"<h2>Options of the method {html.escape(str(post.method))}</h2>",
+        _table(_options(post)),
         "<h2>Versions</h2>",
         _table(_versions()),
     ]
@@ -142,14 +144,36 @@ def _evidence(post: Any) -> str:
 
 
 def _settings(post: Any) -> dict[str, str]:
-    """Return what was asked for: the method with its options, the prior, and the model."""
+    """Return the arguments of the fit, and what "auto" became."""
+    # Files of an older version hold only these two of the arguments.
+    old = {"nonnegative": bool(post.nonnegative), "intercept": post.intercept is not None}
+    shown = {str(name): _setting(value) for name, value in (post.settings or old).items()}
+    for name in ("method", "prior"):
+        ran = str(getattr(post, name))
+        if shown.setdefault(name, ran) != ran:
+            shown[name] += f"; {ran} ran"
+    if "noise_precision" in post.settings and not _noise_was_given(post.settings):
+        shown["noise_precision"] = "learned"
+    return shown
+
+
+def _noise_was_given(settings: Mapping[str, Any]) -> bool:
+    return any(settings.get(name) is not None for name in ("noise_precision", "noise_std"))
+
+
+def _setting(value: Any) -> str:
+    if value is None:
+        return "not given"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _options(post: Any) -> dict[str, str]:
     options = post.options
     given = asdict(options) if is_dataclass(options) and not isinstance(options, type) else options
-    found = {"options": str(given)} if not isinstance(given, Mapping) else dict(given)
-    asked = {"method": str(post.method), "prior": str(post.prior)}
-    model = {"nonnegative": bool(post.nonnegative), "intercept": post.intercept is not None}
-    chosen = {str(name): _short(value) for name, value in (model | found).items()}
-    return asked | chosen
+    found = given if isinstance(given, Mapping) else {"options": given}
+    return {str(name): _short(value) for name, value in found.items()} or {"options": "none"}
 
 
 def _short(value: Any) -> str:

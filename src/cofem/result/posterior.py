@@ -42,6 +42,8 @@ class Posterior(Exchange):
         Whether the mean settled, and what happened in words.
     method, options
         The name of the method that ran, and its dataclass.
+    settings : dict
+        The other arguments of the call, as given; an array by its shape.
     intercept, intercept_std : float or ndarray (L,), or None
         Mean and standard deviation of the constant, where the fit had one.
     prior : {"mixture", "ard"}
@@ -75,6 +77,7 @@ class Posterior(Exchange):
     message: str
     method: str
     options: Any
+    settings: dict[str, Any] = field(default_factory=dict, repr=False)
     nonnegative: bool = False
     prior: str = "ard"
     intercept: Any = None

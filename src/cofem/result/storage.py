@@ -60,6 +60,7 @@ def save_posterior(post: Posterior, path: Any) -> None:
         or post.precision.shape[0] != post.gaussian_mean.shape[-1],
         "real": any(isinstance(task.operator, Realified) for task in post.tasks),
         "prior": post.prior,
+        "settings": post.settings,
     }
     arrays["about"] = np.asarray(json.dumps(about))
     with atomic_write(path) as stream:
@@ -117,6 +118,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         message=about["message"],
         method=about["method"],
         options=_options(path, about["method"], about["options"]),
+        settings=about.get("settings", {}),
         nonnegative=about["nonnegative"],
         prior=prior,
         marginals=(storage_marginals.unpacked(arrays, about["nonnegative"]) if learned else None),

@@ -19,7 +19,7 @@ _HISTORY = tuple(empty_history())
 _NEEDED = ("method", "options", "converged", "message", "nonnegative")
 _ABOUT: dict[str, type] = {
     "method": str, "options": dict, "converged": bool, "message": str, "nonnegative": bool,
-    "sparsified": bool, "real": bool, "prior": str,
+    "sparsified": bool, "real": bool, "prior": str, "settings": dict,
 }  # fmt: skip
 
 
