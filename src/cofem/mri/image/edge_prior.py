@@ -23,6 +23,8 @@ from cofem.solvers.compiled import compiled
 
 TIES = ("tensor", "contrasts", "directions", "axis", "pixel")
 
+TOGETHER = 64  # pixels whose matrices are inverted side by side: 12 × 12 of them stay in cache
+
 _OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
@@ -101,7 +103,7 @@ class EdgeLearner:
         moments = self._moments(self._edges.gradient(mean[None, ...]), 1.0)
         if draws.shape[0]:
             moments = moments + self._moments(self._edges.gradient(draws), 1 / draws.shape[0])
-        covariance = self._unpacked(self._smooth.forward(moments))
+        covariance = self._unpacked(self._averaged(moments))
         return self._prior(self._tied(covariance), floor)
 
     def _moments(self, g: Array, weight: float) -> Array:
@@ -113,6 +115,12 @@ class EdgeLearner:
             for a, b in zip(self._rows, self._columns, strict=True)
         ]
         return weight * xp.stack(products)
+
+    def _averaged(self, moments: Array) -> Array:
+        """Average over neighbours; row by row where a row fits the processor's cache."""
+        if not backend.is_numpy(moments):
+            return self._smooth.forward(moments)
+        return np.stack([np.asarray(self._smooth.forward(row)) for row in np.asarray(moments)])
 
     def _unpacked(self, packed: Array) -> Array:
         xp = backend.namespace(packed)
@@ -169,34 +177,49 @@ def _constant(matrix: np.ndarray, like: Array) -> Array:
 
 @compiled(**_OPTIONS)
 def _invert(covariance: Any, added: Any, weight: Any, tensor: Any, factor: Any) -> None:
-    """Cholesky S = C Cᵀ of every pixel's matrix, then F = C⁻ᵀ and T = F Fᵀ."""
+    """Cholesky S = C Cᵀ of every pixel's matrix, then F = C⁻ᵀ and T = F Fᵀ.
+
+    TOGETHER pixels at a time, their numbers side by side, so that every inner loop runs along
+    memory: a matrix of 12 × 12 is too small for that by itself.
+    """
     n = covariance.shape[1]
-    c = np.zeros((n, n), dtype=covariance.dtype)
-    inverse = np.zeros((n, n), dtype=covariance.dtype)
-    for j in range(covariance.shape[0]):
-        for a in range(n):
-            for b in range(a + 1):
-                value = weight * covariance[j, a, b]
-                if a == b:
-                    value += added[j, a]
-                for k in range(b):
-                    value -= c[a, k] * c[b, k]
-                if a == b:
-                    # rounding must not take away what the floor has added
-                    c[a, a] = np.sqrt(max(value, added[j, a]))
-                else:
-                    c[a, b] = value / c[b, b]
+    shape = (n, n, TOGETHER)
+    c, inverse = np.zeros(shape, covariance.dtype), np.zeros(shape, covariance.dtype)
+    value = np.zeros(TOGETHER, covariance.dtype)
+    for first in range(0, covariance.shape[0], TOGETHER):
+        m = min(TOGETHER, covariance.shape[0] - first)
+        for j in range(m):
+            for a in range(n):
+                for b in range(a + 1):
+                    c[a, b, j] = weight * covariance[first + j, a, b]
         for b in range(n):
-            inverse[b, b] = 1 / c[b, b]
+            for k in range(b):
+                for a in range(b, n):
+                    for j in range(m):
+                        c[a, b, j] -= c[a, k, j] * c[b, k, j]
+            for j in range(m):
+                # rounding must not take away what the floor has added
+                least = added[first + j, b]
+                c[b, b, j] = np.sqrt(max(c[b, b, j] + least, least))
+                inverse[b, b, j] = 1 / c[b, b, j]
             for a in range(b + 1, n):
-                value = c[a, b] * inverse[b, b]
-                for k in range(b + 1, a):
-                    value += c[a, k] * inverse[k, b]
-                inverse[a, b] = -value / c[a, a]
+                for j in range(m):
+                    c[a, b, j] *= inverse[b, b, j]
+        for b in range(n):
+            for a in range(b + 1, n):
+                value[:m] = 0
+                for k in range(b, a):
+                    for j in range(m):
+                        value[j] += c[a, k, j] * inverse[k, b, j]
+                for j in range(m):
+                    inverse[a, b, j] = -value[j] * inverse[a, a, j]
         for a in range(n):
-            for b in range(n):
-                factor[j, a, b] = inverse[b, a] if b >= a else 0.0
-                value = inverse[n - 1, a] * inverse[n - 1, b]
-                for k in range(max(a, b), n - 1):
-                    value += inverse[k, a] * inverse[k, b]
-                tensor[j, a, b] = value
+            for b in range(a, n):
+                value[:m] = 0
+                for k in range(b, n):
+                    for j in range(m):
+                        value[j] += inverse[k, a, j] * inverse[k, b, j]
+                for j in range(m):
+                    tensor[first + j, a, b] = tensor[first + j, b, a] = value[j]
+                    factor[first + j, a, b] = inverse[b, a, j]
+                    factor[first + j, b, a] = inverse[a, a, j] if a == b else 0.0
