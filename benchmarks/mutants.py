@@ -1,16 +1,18 @@
 """Mutants of the loop and the solvers: small faults that the tests should notice.
 
-    python benchmarks/mutants.py 300                  # as many mutants, the same ones every time
-    python benchmarks/mutants.py 15 --limit 120       # seconds for the tests of one mutant
-    python benchmarks/mutants.py 300 --first 100 --last 200 --out part.csv
+    python benchmarks/mutants.py 300 --work DIR       # as many mutants, the same ones every time
+    python benchmarks/mutants.py 300 --work DIR       # again: goes on where it was stopped
+    python benchmarks/mutants.py 300 --work DIR --again --seconds 300   # the survivors once more
+    python benchmarks/mutants.py 300 --work DIR --again --tests tests/learning/test_loop.py
 
 A mutant is one change at one place: another comparison, another arithmetic operator, a constant
 that is doubled (or 1 for 0), ``and`` for ``or``, a condition turned round, or a function that
-returns at once. It is made in a copy of the package, and the tests of the mutated file run
-there: doctests of the file itself first, then the folder of tests with its name, then those of
-whole fits. A mutant is killed when a test fails or the time limit passes (three times the seconds
-that the same tests take without a mutant, and at least ``--limit``). After a change of compiled
-functions everything is compiled anew: numba does not see that a function calls one that changed.
+returns at once. It is made in a copy of the package, DIR/copy, never in the repository. The tests
+run once without a mutant, and DIR/record.json keeps which test runs which line. A mutant then meets
+only tests that run its line (of a compiled function or a constant: its file, or the files that
+import it), those of its own folder first, the quickest first, up to ``--seconds`` in all. It is
+killed when a test fails or takes five times its usual seconds and ten more. The steps for CUDA need
+a GPU and are left out. DIR/mutants.csv has a row a mutant.
 """
 
 from __future__ import annotations
@@ -19,28 +21,21 @@ import argparse
 import ast
 import copy
 import csv
-import os
 import random
 import shutil
-import subprocess
-import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from mutants_tests import ROOT, Record, forget_compiled, importers, make_copy, preload, record, run
+
 PACKAGE = ROOT / "src" / "cofem"
 MUTATED = ("learning", "solvers")
 SEED = 15
-# Tests of whole fits, for what the tests of a file's own folder let through.
-WHOLE_FITS = (
-    "tests/fitting/test_fit_answers.py",
-    "tests/fitting/test_fit_loop.py",
-    "tests/fitting/test_fit_joint.py",
-    "tests/fitting/test_fit_checkpoint.py",
-)
+# Fused kernels and CUDA graphs: no test runs them without a GPU.
+NEEDS_A_GPU = "solvers/steps/cuda/"
+TESTS = ["src/cofem/learning", "src/cofem/solvers", "tests/learning", "tests/solvers"]
+TESTS.append("tests/fitting")  # whole fits
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -57,10 +52,17 @@ class Mutant:
 
     file: str
     line: int
+    column: int
     kind: str
     before: str
     after: str
     source: str
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the table says of it; a place and its change, so no two are alike."""
+        place = (self.file, str(self.line), str(self.column))
+        return (*place, self.kind, self.before, self.after)
 
 
 def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
@@ -115,13 +117,13 @@ def mutants_of(path: Path) -> list[Mutant]:
     found = []
     for parent, field, index, node in places(tree):
         for kind, new in changes(node):
-            line = getattr(node, "lineno", 0)
+            line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
             before = first_line(node)
             put(parent, field, index, new)
             after, source = first_line(new), ast.unparse(ast.fix_missing_locations(tree))
             put(parent, field, index, node)
             name = path.relative_to(PACKAGE).as_posix()
-            found.append(Mutant(name, line, kind, before, after, source))
+            found.append(Mutant(name, line, column, kind, before, after, source))
     return found
 
 
@@ -136,118 +138,113 @@ def first_line(node: ast.AST) -> str:
     return ast.unparse(node).splitlines()[0]
 
 
-def drawn(number: int, parts: Sequence[str] = MUTATED) -> list[Mutant]:
+def drawn(number: int) -> list[Mutant]:
     """Return the mutants to run: a fixed seed draws them among all of them."""
-    files = [p for part in parts for p in sorted((PACKAGE / part).rglob("*.py"))]
+    files = [p for part in MUTATED for p in sorted((PACKAGE / part).rglob("*.py"))]
+    files = [p for p in files if not p.relative_to(PACKAGE).as_posix().startswith(NEEDS_A_GPU)]
     every = [mutant for path in files for mutant in mutants_of(path)]
     print(f"{len(every)} mutants in {len(files)} files", flush=True)
     return random.Random(SEED).sample(every, min(number, len(every)))
 
 
-def tests_of(file: str) -> list[list[str]]:
-    """Return the test runs for a file, the cheapest first."""
-    return [[f"src/cofem/{file}"], [f"tests/{file.split('/')[0]}"], list(WHOLE_FITS)]
+def lines_around(source: str, line: int) -> range:
+    """Return the lines of the innermost function around a line, without its first one."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    if not around:
+        return range(0)
+    inner = max(around, key=lambda node: node.lineno)
+    return range(inner.body[0].lineno, (inner.end_lineno or 0) + 1)
 
 
-class Copy:
-    """A copy of sources and tests, in which one file at a time is changed."""
+class Judge:
+    """Changes one file of the copy at a time, and runs the tests that may notice it."""
 
-    def __init__(self, folder: Path, limit: float, stages: int) -> None:
-        self.folder, self.limit, self.stages = folder, limit, stages
-        for part in ("src", "tests", "pyproject.toml"):
-            source = ROOT / part
-            call: Callable[..., object] = shutil.copytree if source.is_dir() else shutil.copy
-            call(source, folder / part)
-        self.usual: dict[tuple[str, ...], float] = {}
+    def __init__(self, folder: Path, seconds: float, tests: list[str]) -> None:
+        self.copy, self.seconds, self.tests = folder / "copy", seconds, tests
+        self.package = self.copy / "src" / "cofem"
+        self.record = Record(folder / "record.json")
 
-    def run(
-        self, tests: list[str], limit: float | None, compiled_in: str = "compiled"
-    ) -> tuple[str, float]:
-        """Return "passed", "failed" or "too slow", and the seconds."""
-        environment = {
-            **os.environ, "PYTHONPATH": str(self.folder / "src"), "OPENBLAS_NUM_THREADS": "1",
-            "NUMBA_CACHE_DIR": str(self.folder / compiled_in),
-        }  # fmt: skip
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-        began = time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, start_new_session=True,
-        )  # fmt: skip
-        try:
-            code = process.wait(limit)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.wait()
-            return "too slow", time.perf_counter() - began
-        # 5: there are no tests, as in a file without examples.
-        return "passed" if code in (0, 5) else "failed", time.perf_counter() - began
+    def candidates(self, mutant: Mutant) -> set[str]:
+        """Return the tests that run the mutant, as far as the record can tell."""
+        known = self.record.tests_of
+        if self.tests:
+            return {t for t in self.record.seconds if t.startswith(tuple(self.tests))}
+        around = lines_around((PACKAGE / mutant.file).read_text("utf-8"), mutant.line)
+        return (
+            known(mutant.file, [mutant.line])
+            or known(mutant.file, around)
+            or known(mutant.file)
+            or {t for file in importers(PACKAGE, mutant.file) for t in known(file)}
+        )
 
-    def limit_for(self, tests: list[str]) -> float:
-        """Return three times the seconds of the unchanged copy; the tests must pass there."""
-        key = tuple(tests)
-        if key not in self.usual:
-            verdict, seconds = self.run(tests, None)
-            if verdict != "passed":
-                raise RuntimeError(f"the tests fail without a mutant: {' '.join(tests)}")
-            self.usual[key] = seconds
-        return max(self.limit, 3 * self.usual[key])
-
-    def judged(self, mutant: Mutant) -> str:
-        """Return what killed the mutant, or "survived"."""
-        path = self.folder / "src" / "cofem" / mutant.file
+    def verdict(self, mutant: Mutant) -> str:
+        """Return what became of the mutant: failed and too slow are killed, passed survived."""
+        own = f"tests/{mutant.file.split('/')[0]}"
+        tests = self.record.quickest(self.candidates(mutant), own, self.seconds)
+        if not tests:
+            return "no test"
+        path = self.package / mutant.file
         original = path.read_text(encoding="utf-8")
-        runs = [(t, self.limit_for(t)) for t in tests_of(mutant.file)[: self.stages]]
-        anew = "@compiled" in original
+        compiles = "@compiled" in original
+        compiled_in = self.copy / ("anew" if compiles else "compiled")
+        if compiles:
+            changed = {mutant.file, *importers(PACKAGE, mutant.file)}
+            forget_compiled(self.copy / "compiled", compiled_in, changed)
         try:
             path.write_text(mutant.source, encoding="utf-8")
-            for tests, limit in runs:
-                verdict, _ = self.run(tests, limit, "anew" if anew else "compiled")
-                if verdict != "passed":
-                    return f"{verdict}: {tests[0]}"
+            return run(self.copy, compiled_in, tests, compiles)
         finally:
             path.write_text(original, encoding="utf-8")
-            shutil.rmtree(self.folder / "anew", ignore_errors=True)
-        return "survived"
+            if compiles:
+                shutil.rmtree(compiled_in)
+
+
+def read_table(path: Path) -> dict[tuple[str, ...], str]:
+    """Return the verdicts there are: {key: verdict}."""
+    if not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as stream:
+        return {tuple(row[:-1]): row[-1] for row in list(csv.reader(stream))[1:]}
+
+
+def write_table(path: Path, verdicts: dict[tuple[str, ...], str]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["file", "line", "column", "kind", "before", "after", "verdict"])
+        writer.writerows([*key, verdict] for key, verdict in verdicts.items())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, help="how many mutants are drawn")
-    parser.add_argument("--first", type=int, default=0, help="the first of them to run")
-    parser.add_argument("--last", type=int, help="run those before this one")
-    parser.add_argument("--part", choices=MUTATED, help="mutants of this package only")
-    parser.add_argument(
-        "--stages",
-        type=int,
-        default=3,
-        choices=(1, 2, 3),
-        help="1: examples of the file; 2: and the tests of its folder; 3: and whole fits",
-    )
-    parser.add_argument("--limit", type=float, default=120.0, help="least seconds of a test run")
-    parser.add_argument("--out", type=Path, default=Path("mutants.csv"), help="the table")
+    parser.add_argument("--work", type=Path, required=True, help="folder of copy, record and table")
+    parser.add_argument("--seconds", type=float, default=40.0, help="usual seconds of the tests")
+    parser.add_argument("--again", action="store_true", help="judge the survivors once more")
+    parser.add_argument("--tests", nargs="*", default=[], help="these tests, whatever they run")
     arguments = parser.parse_args()
-    parts = [arguments.part] if arguments.part else MUTATED
-    chosen = drawn(arguments.number, parts)[arguments.first : arguments.last]
-    killed = 0
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        arguments.out.open("w", newline="", encoding="utf-8") as stream,
-    ):
-        copied = Copy(Path(folder), arguments.limit, arguments.stages)
-        writer = csv.writer(stream)
-        writer.writerow(["file", "line", "kind", "before", "after", "verdict"])
-        for i, mutant in enumerate(chosen, 1):
-            verdict = copied.judged(mutant)
-            killed += verdict != "survived"
-            row = [mutant.file, mutant.line, mutant.kind, mutant.before, mutant.after, verdict]
-            writer.writerow(row)
-            stream.flush()
-            print(
-                f"{killed} of {i} killed  {mutant.file}:{mutant.line} {mutant.kind} "
-                f"{mutant.before!r} -> {mutant.after!r}: {verdict}",
-                flush=True,
-            )
+    folder = arguments.work.resolve()
+    table = folder / "mutants.csv"
+    preload()
+    if not (folder / "copy").exists():
+        make_copy(folder / "copy")
+    if not (folder / "record.json").exists():
+        record(folder / "copy", TESTS, folder / "record.json")
+    judge = Judge(folder, arguments.seconds, arguments.tests)
+    verdicts = read_table(table)
+    mutants = drawn(arguments.number)
+    for mutant in mutants:
+        had = verdicts.get(mutant.key)
+        if had in ("failed", "too slow") or (had is not None and not arguments.again):
+            continue
+        verdicts[mutant.key] = judge.verdict(mutant)
+        write_table(table, verdicts)
+        print(verdicts[mutant.key], *mutant.key, flush=True)
+    killed = sum(verdicts[mutant.key] in ("failed", "too slow") for mutant in mutants)
+    print(f"{killed} of {len(mutants)} killed")
 
 
 if __name__ == "__main__":
