@@ -42,7 +42,7 @@ def run_nonnegative_chain(
     heating: np.ndarray,
     draws_from: int,
     random: np.random.Generator,
-) -> tuple[np.ndarray, ...]:
+) -> tuple[np.ndarray | float, ...]:
     """Run the chain; as :func:`cofem.learning.supports.chain.run_chain`.
 
     Its state has two more parts: the values, drawn anew where there are none, and the noise

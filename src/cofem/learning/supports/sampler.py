@@ -205,8 +205,9 @@ class _Chain:
         self._beta, self._random = beta, np.random.default_rng(seed)
         self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
         places = likely[: self._most // 2].astype(np.int64)
-        self._state = places, np.full(len(places), len(scales) // 2, np.int64), *extra
-        self._chain = run_nonnegative_chain if extra else run_chain
+        slabs = np.full(len(places), len(scales) // 2, np.int64)
+        self._state: tuple[Any, ...] = (places, slabs, *extra)
+        self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
         self.counted = 0
         self.noise: list[np.ndarray] = []
         self.scores: list[np.ndarray] = []
@@ -233,7 +234,7 @@ class _Chain:
 
     def _run(self, powers: np.ndarray, counts: bool) -> None:
         first = 0 if counts else len(powers) - 1
-        found: Any = self._chain(
+        found = self._chain(
             *self._parts, *self._state, self._beta, self._most, powers, first, self._random
         )
         sizes, places, values, noise, scores, *sums = found[:8]
