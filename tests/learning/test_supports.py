@@ -213,7 +213,7 @@ def test_other_arrays_come_back_in_kind(sampled):
 
 @pytest.mark.parametrize(
     ("change", "fine"),
-    [({}, True), ({"nonnegative": True}, False), ({"tie": Tie(np.arange(4))}, False)],
+    [({}, True), ({"nonnegative": True}, True), ({"tie": Tie(np.arange(4))}, False)],
 )
 def test_which_models_are_sampled(change, fine):
     task = Task(as_operator(np.eye(4)), np.ones(4), 1.0)

@@ -112,12 +112,12 @@ def run_chain(
     first, second, inside = np.zeros(d), np.zeros(d), np.zeros(d)
     for sweep in range(len(heating)):
         heat = heating[sweep]
-        _draw_weights(slabs, k, d, pseudo_count, log_odds, random)
+        draw_weights(slabs, k, d, pseudo_count, log_odds, random)
         for place in places[:k].copy():
             k = _leave(places, slabs, free, gram, k, place)
             q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
             total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
-            j, a = _pick(logs, top, total, random)
+            j, a = pick(logs, top, total, random)
             k = _join(phi, places, slabs, free, gram, k, j, a)
         q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
         total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
@@ -128,7 +128,7 @@ def run_chain(
                     continue
                 if math.log(random.random()) >= math.log(total) + top - math.log(k + 1):
                     continue
-                j, a = _pick(logs, top, total, random)
+                j, a = pick(logs, top, total, random)
                 k = _join(phi, places, slabs, free, gram, k, j, a)
             elif k > 0:
                 i = int(random.random() * k)
@@ -157,7 +157,7 @@ def run_chain(
 
 
 @compiled
-def _draw_weights(
+def draw_weights(
     slabs: Matrix, k: int, d: int, pseudo_count: float, log_odds: Matrix, random: Generator
 ) -> None:
     """Draw the weights of the slabs over that of the spike, as logarithms."""
@@ -192,7 +192,7 @@ def _leave(places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, pl
 
 
 @compiled
-def _pick(logs: Matrix, top: float, total: float, random: Generator) -> tuple[int, int]:
+def pick(logs: Matrix, top: float, total: float, random: Generator) -> tuple[int, int]:
     """Draw a coordinate and a slab with these odds."""
     left, last = random.random() * total, (0, 0)
     for j in range(logs.shape[0]):

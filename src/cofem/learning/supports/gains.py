@@ -17,6 +17,9 @@ ROUNDING = 1e-14
 NEGLIGIBLE = -40.0
 # A weight is never smaller, so that it has a logarithm.
 TINY = 1e-300
+# Below this t the normal distribution is found by a continued fraction, whose first terms are
+# exact to 1e-10 there.
+FRACTION_BELOW, TERMS = -4.0, 16
 
 Matrix = np.ndarray
 
@@ -72,6 +75,34 @@ def look(
 
 
 @compiled
+def log_one_sided(t: float) -> float:
+    """Return log 2Φ(t) + t²/2, Φ the standard normal distribution.
+
+    It is what a coordinate gains whose slab is half-normal, if t is its mean over its spread.
+
+    Examples
+    --------
+    >>> round(log_one_sided(0.0), 6), round(log_one_sided(-1e3), 6)
+    (0.0, -7.133547)
+    """
+    if t > FRACTION_BELOW:
+        return 0.5 * t * t + math.log(math.erfc(-t / math.sqrt(2)))
+    # Mills' ratio: 1/(x + 1/(x + 2/(x + …))), x = −t.
+    tail = -t
+    for i in range(TERMS, 0, -1):
+        tail = i / tail - t
+    return 0.5 * math.log(2 / math.pi) - math.log(tail)
+
+
+@compiled
+def log_twice_normal(t: float) -> float:
+    """Return log 2Φ(t)."""
+    if t > FRACTION_BELOW:
+        return math.log(math.erfc(-t / math.sqrt(2)))
+    return log_one_sided(t) - 0.5 * t * t
+
+
+@compiled
 def gains(
     scales: Matrix,
     log_odds: Matrix,
@@ -83,8 +114,12 @@ def gains(
     degrees: float,
     heat: float,
     logs: Matrix,
+    positive: bool = False,
 ) -> tuple[float, float]:
-    """Write the log odds of every free coordinate and slab; return their sum and its scale."""
+    """Write the log odds of every free coordinate and slab; return their sum and its scale.
+
+    If ``positive``, of slabs that are half-normal: for that β must be given.
+    """
     top = -math.inf
     for j in range(len(s)):
         for a in range(len(scales)):
@@ -93,7 +128,9 @@ def gains(
                 continue
             grown = 1 + scales[a] * s[j]
             fall = scales[a] * t[j] * t[j] / grown
-            if beta > 0:
+            if positive:
+                gain = log_one_sided(math.copysign(math.sqrt(beta * fall), t[j]))
+            elif beta > 0:
                 gain = 0.5 * beta * fall
             else:
                 gain = -0.5 * degrees * math.log(max(1 - fall / q, ROUNDING))

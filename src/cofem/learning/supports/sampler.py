@@ -12,12 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from cofem import backend
 from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
+from cofem.learning.supports.nonnegative import run_nonnegative_chain
 from cofem.model.model import Model
 from cofem.solvers.compiled import compiled_here
 
@@ -88,7 +90,6 @@ def can_sample(model: Model) -> bool:
         and model.sparsifier is None
         and model.tie.labels is None
         and model.tie.coupling is None
-        and not model.nonnegative
         and not backend.is_complex(model.like)
         and not model.tasks[0].operator.splits_rows
         and min(rows, columns) > 2
@@ -157,12 +158,15 @@ def sample_supports(
     columns = np.ascontiguousarray((phi / lengths).T)
     scales = _scales(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
-    first = _Chain(columns, y, scales, beta, seed, nothing)
+    # Values and noise belong to the state of a chain where no value may be negative.
+    extra = (np.empty(0), likely_noise) if model.nonnegative else ()
+    first = _Chain(columns, y, scales, beta, seed, nothing, extra)
     cooling = np.minimum(np.linspace(HOTTEST, COOLED, WARMING), 1.0)
     if not first.warm(cooling):
         return None
     from_nothing = len(likely) > MANY_MORE * max(first.size, 1)
-    second = _Chain(columns, y, scales, beta, seed + 1, nothing if from_nothing else likely)
+    begin = nothing if from_nothing else likely
+    second = _Chain(columns, y, scales, beta, seed + 1, begin, extra)
     if not second.warm(cooling if from_nothing else np.ones(WARMING)):
         return None
     chains = [first, second]
@@ -195,13 +199,15 @@ class _Chain:
 
     def __init__(
         self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
-        likely: np.ndarray,
+        likely: np.ndarray, extra: tuple[np.ndarray, float] | tuple[()],
     ) -> None:  # fmt: skip
         self._parts = columns, y, scales, 1 / len(scales)
         self._beta, self._random = beta, np.random.default_rng(seed)
         self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
-        self._places = likely[: self._most // 2].astype(np.int64)
-        self._slabs = np.full(len(self._places), len(scales) // 2, np.int64)
+        places = likely[: self._most // 2].astype(np.int64)
+        slabs = np.full(len(places), len(scales) // 2, np.int64)
+        self._state: tuple[Any, ...] = (places, slabs, *extra)
+        self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
         self.counted = 0
         self.noise: list[np.ndarray] = []
         self.scores: list[np.ndarray] = []
@@ -211,7 +217,7 @@ class _Chain:
     @property
     def size(self) -> int:
         """How many coordinates are non-zero now."""
-        return len(self._places)
+        return len(self._state[0])
 
     def warm(self, powers: np.ndarray) -> bool:
         """Make sweeps that do not count; return whether the others are worth their time."""
@@ -228,10 +234,11 @@ class _Chain:
 
     def _run(self, powers: np.ndarray, counts: bool) -> None:
         first = 0 if counts else len(powers) - 1
-        sizes, places, values, noise, scores, *sums, self._places, self._slabs = run_chain(
-            *self._parts, self._places, self._slabs, self._beta, self._most, powers, first,
-            self._random,
-        )  # fmt: skip
+        found = self._chain(
+            *self._parts, *self._state, self._beta, self._most, powers, first, self._random
+        )
+        sizes, places, values, noise, scores, *sums = found[:8]
+        self._state = found[8:]
         if counts:
             self._kept.append((sizes, places, values))
             self.noise.append(noise)
