@@ -58,6 +58,15 @@ def paper(
             "--output", "-o", metavar="DIR", help="The folder for CSVs, pictures and pages."
         ),
     ] = Path("cofem-paper"),
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="T",
+            help="Problems at each point: 25, quick 3; fig2: 3, quick 1. More later go on from "
+            "those that are there.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first trial's seed.")] = 0,
     jobs: Annotated[
         int,
@@ -100,13 +109,15 @@ def paper(
         cofem paper fig3 --quick --output figures
     """
     if target in (Target.CALCIUM, Target.MRI):
+        if trials is not None:
+            raise ValueError(f"trials: cofem paper {target.value} draws no problems")
         application(target, data, output, quick, device)
         return
     from cofem.paper.study import Run
 
     with ProgressBar() as bar:
         run = Run(
-            out=output, quick=quick, seed=seed, jobs=jobs, device=device.value,
+            out=output, quick=quick, draws=trials, seed=seed, jobs=jobs, device=device.value,
             clock=clock.value, time_limit=time_limit, report=bar.show_as,
             memory_limit=None if memory_limit is None else memory_limit * 2**30,
         )  # fmt: skip

@@ -15,6 +15,7 @@ Reporter = Callable[[str, int, int], None]
 """Called with what is running, the trials done and the trials in all."""
 
 FULL_TRIALS, QUICK_TRIALS = 25, 3
+FULL_TIMED, QUICK_TIMED = 3, 1  # figure 2: the spread of a time is small beside its growth
 
 
 def silent(label: str, done: int, total: int) -> None:
@@ -31,6 +32,8 @@ class Run:
         The folder for CSVs, pictures and pages.
     quick : bool
         Three trials and fewer points instead of the paper's.
+    draws : int or None
+        Problems at each point; None: the paper's 25, quick 3 (figure 2: 3, quick 1).
     seed : int
         The first trial's; the others follow it.
     jobs : int
@@ -47,6 +50,7 @@ class Run:
 
     out: Path
     quick: bool = False
+    draws: int | None = None
     seed: int = 0
     jobs: int = 1
     device: str = "cpu"
@@ -57,8 +61,13 @@ class Run:
 
     @property
     def trials(self) -> int:
-        """How many problems are drawn at each point."""
-        return QUICK_TRIALS if self.quick else FULL_TRIALS
+        """How many problems are drawn at each point of figures 1 and 3."""
+        return self.draws or (QUICK_TRIALS if self.quick else FULL_TRIALS)
+
+    @property
+    def timed_trials(self) -> int:
+        """How many are timed at each point of figure 2."""
+        return self.draws or (QUICK_TIMED if self.quick else FULL_TIMED)
 
 
 @dataclass(frozen=True)

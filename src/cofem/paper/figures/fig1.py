@@ -83,12 +83,12 @@ PANELS = {
 
 
 def plan(run: Run) -> list[Job]:
-    """List every trial."""
+    """List every trial, problem by problem: an interrupted run has all points of its first ones."""
     return [
         Job(name, {"x": float(x), "seed": run.seed + trial, "method": contestant.name})
+        for trial in range(run.trials)
         for name, panel in PANELS.items()
         for x in (panel.quick_points if run.quick else panel.points)
-        for trial in range(run.trials)
         for contestant in (*CONTESTANTS, *extras(name, trial))
     ]
 

@@ -71,7 +71,7 @@ def run_figure(run: Run) -> Outcome:
         "time_limit": run.time_limit or (QUICK_SECONDS if run.quick else FULL_SECONDS),
         "memory_limit": run.memory_limit or (QUICK_BYTES if run.quick else FULL_BYTES),
     }
-    trials = 1 if run.quick else 3
+    trials = run.timed_trials
     lines = [
         (panel, contestant, run.seed + trial)
         for panel in PANELS

@@ -55,8 +55,8 @@ def plan(run: Run) -> list[Job]:
     ]
     second = [
         Job("b", {"D": 2**power, "seed": seed, "method": contestant.name})
-        for power in (QUICK_POWERS if run.quick else POWERS)
         for seed in seeds
+        for power in (QUICK_POWERS if run.quick else POWERS)
         for contestant in (PAPER, OURS)
     ]
     return first + second
