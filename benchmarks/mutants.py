@@ -167,6 +167,9 @@ class Judge:
         self.copy, self.seconds, self.tests = folder / "copy", seconds, tests
         self.package = self.copy / "src" / "cofem"
         self.record = Record(folder / "record.json")
+        unchanged = self.record.quickest(set(self.record.seconds), "tests/solvers", seconds)
+        if run(self.copy, self.copy / "compiled", unchanged, compiles=True) != "passed":
+            raise RuntimeError("tests fail in the copy without a mutant: no verdict would count")
 
     def candidates(self, mutant: Mutant) -> set[str]:
         """Return the tests that run the mutant, as far as the record can tell."""

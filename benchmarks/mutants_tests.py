@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-# Imported once, before every test run: importing them takes longer than most tests.
+# Imported once, before every test run: importing them takes longer than most tests. No plugin of
+# pytest may be among them (hypothesis is one): pytest warns of it, and a warning is an error.
 LIBRARIES = (
     "numpy", "scipy.fft", "scipy.linalg", "scipy.sparse.linalg", "scipy.stats", "numba", "pytest",
-    "hypothesis", "torch", "array_api_strict", "pandas", "h5py", "pywt",
+    "torch", "array_api_strict", "pandas", "h5py", "pywt",
 )  # fmt: skip
 # A test may take as many times its usual seconds, and so many more (the machine may be busy).
 SLOWER, MORE, COMPILING = 5, 10, 60
 MOST_MEMORY = 6 * 2**30
+NO_RUN = 70  # exit status of a process that did not come to its tests
 
 
 def make_copy(folder: Path) -> None:
@@ -90,7 +92,7 @@ def in_child(folder: Path, compiled_in: Path, work: Callable[[], int]) -> str:
     child = os.fork()
     if child == 0:
         os.setpgid(0, 0)
-        code = 70
+        code = NO_RUN
         try:
             enter(folder, compiled_in)
             code = work()
@@ -101,6 +103,8 @@ def in_child(folder: Path, compiled_in: Path, work: Callable[[], int]) -> str:
         os.killpg(child, signal.SIGKILL)
     if os.WIFSIGNALED(status):
         return "too slow" if os.WTERMSIG(status) == signal.SIGALRM else "failed"
+    if os.WEXITSTATUS(status) in (NO_RUN, 4):  # 4: pytest does not know an argument
+        raise RuntimeError("the tests could not be started, so they say nothing about the mutant")
     # 5: no test is left, as in a file without examples.
     return "passed" if os.WEXITSTATUS(status) in (0, 5) else "failed"
 
@@ -208,6 +212,7 @@ def forget_compiled(kept: Path, fresh: Path, files: Iterable[str]) -> None:
 
     numba does not see that a function calls one that has changed: its callers go too.
     """
+    kept.mkdir(exist_ok=True)
     shutil.copytree(kept, fresh)
     for file in files:
         for path in fresh.rglob(f"{Path(file).stem}.*.nb?"):
