@@ -17,10 +17,12 @@ CUDA = torch.device("cuda")
 
 def header(command: str) -> str:
     """Return a title, and what was measured: date, device and versions."""
-    versions = ", ".join(f"{name} {_version(name)}" for name in ("torch", "triton", "numpy"))
+    names = ("torch", "triton", "numpy", "jax", "cupy", "array-api-strict")
+    versions = ", ".join(f"{name} {_version(name)}" for name in names)
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
     return (
-        "# On one GPU\n\n"
-        f"{datetime.date.today().isoformat()}, {torch.cuda.get_device_name()}, "
+        f"# {'On one GPU' if torch.cuda.is_available() else 'Without a GPU'}\n\n"
+        f"{datetime.date.today().isoformat()}, {device}, "
         f"Python {platform.python_version()}, {versions}, CUDA {torch.version.cuda}. "
         f"Command: `python benchmarks/{command}`.\n"
     )
