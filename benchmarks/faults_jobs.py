@@ -102,7 +102,8 @@ class Many(Job):
         """Return how many results are marked as done; each must be a finite row."""
         state, mean = _rows(folder / self.store)
         done = np.flatnonzero(state)
-        assert np.isfinite(mean[done]).all() and np.abs(mean[done]).max(axis=1, initial=0).all()
+        assert np.isfinite(mean[done]).all()
+        assert np.abs(mean[done]).max(axis=1, initial=0).all()
         return len(done)
 
 

@@ -127,5 +127,5 @@ def run(job: Callable[[], None], at: int = 0, full: bool = False) -> Ended:
 
 
 def _drained(descriptor: int) -> bytes:
-    with io.open(descriptor, "rb") as stream:
+    with open(descriptor, "rb") as stream:
         return stream.read()
