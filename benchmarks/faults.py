@@ -17,9 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import faults_jobs as jobs
 import faults_kill as kill
-import numpy as np
 
 RESULT = Path(__file__).parent / "results" / "faults.md"
 
@@ -143,8 +144,8 @@ def write(lines: list[str], broken: list[str], said: list[str], options: Any) ->
                 "ENOSPC. The moment is drawn uniformly from those of an undisturbed run. Then what "
                 "is left is read, the same work is done again and compared with the undisturbed "
                 "answer, bit for bit.", "",
-                "| work | fault | tries | hit | committed and lost | unreadable | next run fails or "
-                "differs | temporary files left | error does not say it |",
+                "| work | fault | tries | hit | committed and lost | unreadable | next run fails "
+                "or differs | temporary files left | error does not say it |",
                 "|---|---|---|---|---|---|---|---|---|", *lines, "",
                 *(["## What broke", "", *broken, ""] if broken else []),
                 *(["## What a full disk said", "", *said, ""] if said else []),
