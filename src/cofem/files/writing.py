@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
 import secrets
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
+
+# A temporary file that nobody has written to for so many seconds is of a process that was killed:
+# a single write to a disk does not take an hour.
+LEFT_BEHIND = 3600.0
+# No space on the device, or the user's quota is used up (Windows has no such number).
+FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
 
 
 @contextlib.contextmanager
@@ -17,7 +26,8 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
 
     The data go to a temporary file in the same directory, which is flushed to the disk
     and then takes the place of ``path``. After any exception, ``KeyboardInterrupt``
-    included, the temporary file is gone and ``path`` is as it was.
+    included, the temporary file is gone and ``path`` is as it was. Temporary files of processes
+    that were killed are removed by the next write of the same file, an hour later.
 
     Parameters
     ----------
@@ -42,6 +52,7 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
     _refuse_target(target)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     encoding = None if "b" in mode else "utf-8"
+    _remove_left_behind(target)
     try:
         # Plain open, not mkstemp: the file gets the permissions that the umask gives.
         with open(temporary, mode.replace("w", "x"), encoding=encoding) as stream:
@@ -49,9 +60,11 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
+        if isinstance(error, OSError) and error.errno in FULL:
+            raise OSError(error.errno, _full(error, target)) from error
         raise
 
 
@@ -90,6 +103,25 @@ def path_of(path: Any, name: str) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a path, got {type(path).__name__}")
     return Path(path)
+
+
+def _full(error: OSError, target: Path) -> str:
+    before = "is as it was" if target.exists() else "was not written"
+    return (
+        f"{error.strerror or 'no space left'}: {target} {before}; "
+        "free some space or choose another folder, then run the same again"
+    )
+
+
+def _remove_left_behind(target: Path) -> None:
+    """Remove the temporary files of earlier writes of ``target`` that were killed."""
+    oldest = time.time() - LEFT_BEHIND
+    middle = "[0-9a-f]" * 8
+    pattern = f".{glob.escape(target.name)}.{middle}.tmp"
+    with contextlib.suppress(OSError):  # another process may have removed one already
+        for left in target.parent.glob(pattern):
+            if left.is_file() and left.stat().st_mtime < oldest:
+                left.unlink()
 
 
 def _refuse_target(target: Path) -> None:
