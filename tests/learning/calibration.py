@@ -121,7 +121,7 @@ def _mixture(kind, random, operator):
     found = iterate(model, make_esteps(model, method, 0), rule, max_iter=300, tol=1e-5)
     end = End(rule, found, Certificate.GIVEN)
     learned = _reported(end, lambda m: make_esteps(m, method, 0), True)
-    return z, posterior_of(learned, method, kind.tasks > 1)
+    return z, posterior_of(learned, method, kind.tasks > 1, {})
 
 
 def ranks(name, seed):

@@ -158,17 +158,23 @@ def sample_supports(
     columns = np.ascontiguousarray((phi / lengths).T)
     scales = _scales(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
-    # Values and noise belong to the state of a chain where no value may be negative.
-    extra = (np.empty(0), likely_noise) if model.nonnegative else ()
-    first = _Chain(columns, y, scales, beta, seed, nothing, extra)
+    # Values and noise belong to the state of a chain where no value may be negative. Where nothing
+    # is non-zero yet, all of y is noise: a chain that believed in less would fill up first.
+    all_noise = len(y) / max(float(y @ y), np.finfo(np.float64).tiny)
+    from_noise = (np.empty(0), all_noise) if model.nonnegative else ()
+    first = _Chain(columns, y, scales, beta, seed, nothing, from_noise)
     cooling = np.minimum(np.linspace(HOTTEST, COOLED, WARMING), 1.0)
     if not first.warm(cooling):
         return None
-    from_nothing = len(likely) > MANY_MORE * max(first.size, 1)
-    begin = nothing if from_nothing else likely
-    second = _Chain(columns, y, scales, beta, seed + 1, begin, extra)
-    if not second.warm(cooling if from_nothing else np.ones(WARMING)):
-        return None
+    second, full = first, True
+    if len(likely) <= MANY_MORE * max(first.size, 1):
+        from_likely = (np.empty(0), likely_noise) if model.nonnegative else ()
+        second = _Chain(columns, y, scales, beta, seed + 1, likely, from_likely)
+        full = not second.warm(np.ones(WARMING))
+    if full:  # that start is no help
+        second = _Chain(columns, y, scales, beta, seed + 1, nothing, from_noise)
+        if not second.warm(cooling):
+            return None
     chains = [first, second]
     count, distance, stopped = COUNTED, math.inf, False
     for again in range(LONGER + 1):
