@@ -88,8 +88,7 @@ def draw(found: dict[str, np.ndarray], problems: int, path: Path) -> None:
         )
     for axis, quantity in zip(axes[0], QUANTITIES, strict=True):
         axis.set_title(f"rank of {quantity}", fontsize=10)
-    for axis in axes[-1]:
-        axis.set_xlabel("rank of the truth among 99 draws, as a share")
+    figure.supxlabel("rank of the truth among the draws, as a share of them", fontsize=10)
     figure.suptitle(
         f"Problems per bin, of {problems}; grey: 99 % of bins if the draws hold; orange: rejected",
         fontsize=10,
