@@ -83,7 +83,7 @@ def log_one_sided(t: float) -> float:
     Examples
     --------
     >>> round(log_one_sided(0.0), 6), round(log_one_sided(-1e3), 6)
-    (0.0, -7.133547)
+    (0.0, -7.133548)
     """
     if t > FRACTION_BELOW:
         return 0.5 * t * t + math.log(math.erfc(-t / math.sqrt(2)))
