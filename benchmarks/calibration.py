@@ -2,7 +2,7 @@
 
     python benchmarks/calibration.py [--problems 600] [--write FILE.md] [--picture FILE.png]
 
-The models, the problems and the ranks are those of tests/learning/calibration.py, which the tests
+The models, the problems and the ranks are those of tests/learning/calibration_cases.py, which the tests
 run with 150 problems each. Seeds begin where those of the tests end.
 """
 
@@ -21,7 +21,7 @@ from scipy.stats import binom
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "learning"))
 
-from calibration import BINS, KINDS, QUANTITIES, histogram, p_value, ranks  # noqa: E402
+from calibration_cases import BINS, KINDS, QUANTITIES, histogram, p_value, ranks  # noqa: E402
 
 mpl.use("agg")
 from matplotlib import pyplot as plt  # noqa: E402

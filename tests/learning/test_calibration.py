@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from calibration import BINS, DRAWS, KINDS, QUANTITIES, histogram, p_value, ranks
+from calibration_cases import BINS, DRAWS, KINDS, QUANTITIES, histogram, p_value, ranks
 
 PROBLEMS = 150
 # One false alarm in a thousand runs of all of them together (Bonferroni).
