@@ -2,8 +2,8 @@
 
     python benchmarks/calibration.py [--problems 600] [--write FILE.md] [--picture FILE.png]
 
-Models, problems and ranks are those of tests/learning/calibration_cases.py, which the tests run with
-150 problems each; the seeds here are others.
+Models, problems and ranks are those of tests/learning/calibration_cases.py, which the tests run
+with 150 problems each; the seeds here are others.
 """
 
 from __future__ import annotations
