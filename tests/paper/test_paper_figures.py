@@ -16,8 +16,8 @@ from cofem.cli.errors import OneLineErrors
 from cofem.cli.paper import paper
 from cofem.paper import study
 from cofem.paper.claims import Claim
-from cofem.paper.contestants import ALL, EM, OURS, PAPER, SEQUENTIAL, run_contestant
-from cofem.paper.figures import fig1, fig2, fig2_trial, fig3
+from cofem.paper.contestants import ALL, EM, LEARNED, OURS, PAPER, SEQUENTIAL, run_contestant
+from cofem.paper.figures import fig1, fig2, fig2_drawing, fig2_trial, fig3
 from cofem.paper.figures.fig2_trial import on_device, trial
 from cofem.paper.isolated import Worker, isolated
 from cofem.paper.study import Run, open_files
@@ -57,11 +57,11 @@ def assert_complete(outcome, n_claims):
 def test_figure_1_writes_a_file_for_every_panel_and_resumes(tmp_path, small, monkeypatch):
     run = Run(out=tmp_path / "new", quick=True, seed=5)
     outcome = fig1.run_figure(run)
-    assert_complete(outcome, 14)
+    assert_complete(outcome, 15)
     for panel in "abcdef":
         with (run.out / f"fig1{panel}.csv").open(encoding="utf-8", newline="") as stream:
             rows = list(csv.DictReader(stream))
-        assert len(rows) == 2 * (2 * (6 if panel in "cf" else 7) + 1)
+        assert len(rows) == 2 * (2 * (7 if panel in "cf" else 8) + 1)
         assert {row["seed"] for row in rows} == {"5", "6"}
         assert all(float(row["nrmse"]) >= 0 for row in rows)
     before = {path: path.stat().st_mtime_ns for path in run.out.glob("*.csv")}
@@ -69,6 +69,17 @@ def test_figure_1_writes_a_file_for_every_panel_and_resumes(tmp_path, small, mon
     again = fig1.run_figure(run)
     assert again.claims == outcome.claims
     assert {path: path.stat().st_mtime_ns for path in run.out.glob("*.csv")} == before
+
+
+def test_the_learned_prior_is_the_fit_that_a_user_calls():
+    import cofem
+
+    problem = simulate.dct(256, 3)
+    found = run_contestant(LEARNED.name, problem, 3, 5)
+    expected = cofem.fit(problem.phi, problem.y, seed=5)
+    assert expected.prior == "mixture"
+    assert found["nrmse"] == simulate.nrmse(expected.mean, problem.z)
+    assert found["iterations"] == len(expected.history["iteration"]) > 3
 
 
 def test_figure_3_from_end_to_end(tmp_path, small):
@@ -154,6 +165,28 @@ def test_figure_2_stops_at_its_limits_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(fig2, "isolated", None)  # the second time nothing runs
     fig2.run_figure(Run(out=tmp_path, quick=True))
     assert str(kept[1]) == str(kept[0])
+
+
+def test_marks_of_stopped_methods_do_not_cover_each_other():
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = fig2_drawing.page(12, 8)
+    ax = figure.subplots(2, 3)[0, 0]
+    sizes = [2**power for power in fig2.LOW]
+    fig2_drawing.powers_of_two(ax, sizes)
+    ax.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.2)
+    fig2_drawing._whole_decades(ax, [0.02, 20.0])
+    fig2_drawing._mark_stopped(ax, [
+        {"D": sizes[at], "method": contestant.name, "status": "memory limit"}
+        for at, contestant in zip((3, 3, 0, 6, 4), fig2.EM_BASED, strict=True)
+    ])  # fmt: skip
+    FigureCanvasAgg(figure).draw()
+    boxes = [text.get_window_extent() for text in ax.texts]
+    assert len(boxes) == 5
+    panel = ax.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert panel.x0 <= box.x0 < box.x1 <= panel.x1
+        assert not any(box.overlaps(other) for other in boxes[:i])
 
 
 def test_a_stopped_run_says_nothing_about_a_longer_limit(tmp_path):

@@ -24,6 +24,9 @@ class Contestant:
         From a problem to a method of :func:`cofem.fit`.
     color, marker, line : str, str, Any
         Marker and line differ as colours do, so that grey print can be read.
+    told : bool
+        Whether it gets the noise and the paper's prior, and runs as many iterations as the others.
+        False: ``cofem.fit(phi, y)`` as a user calls it, which learns both and ends by itself.
     """
 
     name: str
@@ -31,6 +34,7 @@ class Contestant:
     color: str
     marker: str
     line: Any
+    told: bool = True
 
 
 def _exact(problem: Problem) -> Any:
@@ -108,39 +112,45 @@ VI = Contestant("VI", _vi, "#CC79A7", "v", ":")
 SEQUENTIAL = Contestant("Seq", _sequential, "#009E73", "s", "-.")
 PAPER = Contestant("CoFEM, paper's setting", _paper, "#0072B2", "D", (0, (3, 1, 1, 1)))
 OURS = Contestant("CoFEM, our default", _ours, "#D55E00", "*", "-")
+LEARNED = Contestant(
+    "learned prior, noise unknown", lambda problem: "auto", "#7A3E9D", "P", (0, (1, 1)), told=False
+)
 
 ALL = {
-    c.name: c for c in (EXACT, EXACT_FROM_DATA, CHECK, EM, IRLS, AMP, VI, SEQUENTIAL, PAPER, OURS)
+    c.name: c
+    for c in (EXACT, EXACT_FROM_DATA, CHECK, EM, IRLS, AMP, VI, SEQUENTIAL, PAPER, OURS, LEARNED)
 }
 
 
 def run_contestant(name: str, problem: Problem, max_iter: int, seed: int) -> dict[str, Any]:
-    """Fit with the noise known and return the numbers that the figures need.
+    """Fit, with the noise known unless it is learned, and return the numbers for the figures.
 
     Seq counts single additions, deletions and re-estimations, so it gets as many as it
-    takes; the others run exactly ``max_iter`` iterations.
+    takes; the others run exactly ``max_iter`` iterations, or end by themselves.
     """
     import cofem
     from cofem.simulate import nrmse
 
-    steps: dict[str, Any] = {"max_iter": max_iter, "tol": 0.0}
+    contestant = ALL[name]
+    # What the paper compares are ways to the same answer: one prior, and the noise given.
+    told: dict[str, Any] = {"noise_precision": problem.noise_precision, "prior": "ard"}
     if name == SEQUENTIAL.name:
-        steps = {"max_iter": 20 * problem.phi.shape[1]}
-    with warnings.catch_warnings(record=True) as told:
+        told |= {"max_iter": 20 * problem.phi.shape[1]}
+    else:
+        told |= {"max_iter": max_iter, "tol": 0.0}
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", cofem.ConvergenceWarning)
         post = cofem.fit(
             problem.phi,
             problem.y,
-            noise_precision=problem.noise_precision,
-            method=ALL[name].make(problem),
-            prior="ard",  # what the paper compares are ways to the same answer
+            method=contestant.make(problem),
             seed=seed,
-            **steps,
+            **(told if contestant.told else {}),
         )
     error = nrmse(post.mean, problem.z)
     return {
         "nrmse": error if math.isfinite(error) else math.inf,
-        "diverged": int(any(issubclass(w.category, DivergenceWarning) for w in told)),
+        "diverged": int(any(issubclass(w.category, DivergenceWarning) for w in warned)),
         "iterations": len(post.history["iteration"]),
         "products": int(post.history["products"][-1]),
         "seconds": float(post.history["seconds"][-1]),

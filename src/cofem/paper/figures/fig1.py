@@ -12,6 +12,7 @@ from cofem.paper.contestants import (
     CHECK,
     EXACT,
     EXACT_FROM_DATA,
+    LEARNED,
     OURS,
     PAPER,
     SEQUENTIAL,
@@ -25,7 +26,7 @@ from cofem.paper.report import write_page
 from cofem.paper.study import Job, Outcome, Run, open_files, run_jobs, selected
 
 SIZE, ITERATIONS = 1024, 50
-CONTESTANTS = (EXACT, AMP, VI, SEQUENTIAL, PAPER, OURS)
+CONTESTANTS = (EXACT, AMP, VI, SEQUENTIAL, PAPER, OURS, LEARNED)
 
 KEY = ("x", "seed", "method")
 COLUMNS = {
@@ -114,7 +115,8 @@ def run_figure(run: Run) -> Outcome:
     picture = draw(rows, run)
     setting = [
         f"D = {SIZE}, σ = 0.01 and known, {ITERATIONS} iterations, {run.trials} trials a point, "
-        f"seeds from {run.seed}",
+        f"seeds from {run.seed}; “{LEARNED.name}” is cofem.fit(phi, y) without arguments: told "
+        "nothing, and it ends by itself",
         "EM/IRLS, AMP (10 inner loops), VI and CoFEM in the paper's setting start at α = 1; "
         "our default starts from the scale of the data, and EM/IRLS runs from there too on "
         "Gaussian and DCT; Seq runs until no step raises the evidence",

@@ -14,6 +14,7 @@ from cofem.paper.contestants import (
     CHECK,
     EXACT,
     EXACT_FROM_DATA,
+    LEARNED,
     OURS,
     PAPER,
     SEQUENTIAL,
@@ -39,6 +40,7 @@ def check(rows: Rows) -> list[Claim]:
         coincide(rows, PAPER),
         coincide(rows, OURS),
         near_the_transition(rows),
+        learned_is_no_worse(rows),
         start_matters(rows),
         low_sparsity(rows),
         amp_follows_em(rows),
@@ -126,6 +128,25 @@ def near_the_transition(rows: Rows) -> Claim:
     if lost[PAPER.name] == lost[OURS.name] == 0:
         return Claim(text, None, evidence)
     return Claim(text, lost[OURS.name] < lost[PAPER.name], evidence)
+
+
+def learned_is_no_worse(rows: Rows) -> Claim:
+    """Judge fit(phi, y), told nothing, beside exact EM told the noise."""
+    worse, ratios = [], []
+    for panel in rows:
+        exact, learned = curve(rows, panel, EXACT), curve(rows, panel, LEARNED)
+        for x in exact:
+            ratios.append(learned[x] / exact[x])
+            if learned[x] > exact[x] + max(SAME_POINTS, SAME_SHARE * exact[x]):
+                worse.append(f"({panel}) at {x:g}: {learned[x]:.3g} against {exact[x]:.3g} %")
+    return Claim(
+        "The learned prior, not told the noise, is nowhere worse than EM/IRLS that is told it "
+        f"(ours; means within {SAME_POINTS} points or {100 * SAME_SHARE:.0f} %)",
+        not worse,
+        f"Its error over EM's: median {np.median(ratios):.2f}, {min(ratios):.2g} to "
+        f"{max(ratios):.3g} at {len(ratios)} points"
+        + (f"; worse at {'; '.join(worse)}" if worse else ""),
+    )
 
 
 def start_matters(rows: Rows) -> Claim:

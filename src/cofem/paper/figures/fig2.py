@@ -81,13 +81,18 @@ def run_figure(run: Run) -> Outcome:
     total = sum(len(_sizes(PANELS[panel], run.quick)) for panel, _, _ in lines)
     rows: dict[str, list[Row]] = {panel: [] for panel in PANELS}
     done = 0
-    for panel, contestant, seed in lines:
-        common = {"seed": seed, "method": contestant.name, "device": run.device, "clock": run.clock}
-        sizes = _sizes(PANELS[panel], run.quick)
-        for row in _one_line(panel, sizes, common, limits, files[panel]):
-            run.report(f"figure 2 ({panel}) {contestant.name}", done, total)
-            rows[panel].append({**row, "seconds": row[f"{run.clock}_seconds"]})
-            done += 1
+    with Worker() as worker:
+        # The largest resident memory belongs to a process: on a CPU each run has its own. A GPU
+        # tells what one run had, so that one process, which starts in seconds, serves all.
+        call = isolated if run.device == "cpu" else worker.call
+        for panel, contestant, seed in lines:
+            name = contestant.name
+            common = {"seed": seed, "method": name, "device": run.device, "clock": run.clock}
+            sizes = _sizes(PANELS[panel], run.quick)
+            for row in _one_line(panel, sizes, common, limits, files[panel], call):
+                run.report(f"figure 2 ({panel}) {name}", done, total)
+                rows[panel].append({**row, "seconds": row[f"{run.clock}_seconds"]})
+                done += 1
     run.report("figure 2", total, total)
     claims = check(rows)
     pictures = draw(rows, PANELS, run.out, run.clock)
@@ -103,24 +108,26 @@ def _sizes(panel: Panel, quick: bool) -> list[int]:
 
 
 def _one_line(
-    panel: str, sizes: Sequence[int], common: Row, limits: dict[str, float], file: TrialFile
+    panel: str,
+    sizes: Sequence[int],
+    common: Row,
+    limits: dict[str, float],
+    file: TrialFile,
+    call: Callable[..., Ended],
 ) -> Iterator[Row]:
     """Measure one method at growing sizes, and no further once it was stopped."""
     stopped = False
-    with Worker() as worker:
-        # The largest resident memory belongs to a process: on a CPU each run has its own.
-        call = isolated if common["device"] == "cpu" else worker.call
-        for D in sizes:
-            key = {"D": D, **common}
-            if stopped:
-                yield {**key, **limits, **_nothing(SKIPPED)}
-                continue
-            row = known(file, key, limits)
-            if row is None:
-                row = {**key, **limits, **measure(panel, key, limits, call)}
-                file.append(row)
-            stopped = row["status"] != DONE
-            yield row
+    for D in sizes:
+        key = {"D": D, **common}
+        if stopped:
+            yield {**key, **limits, **_nothing(SKIPPED)}
+            continue
+        row = known(file, key, limits)
+        if row is None:
+            row = {**key, **limits, **measure(panel, key, limits, call)}
+            file.append(row)
+        stopped = row["status"] != DONE
+        yield row
 
 
 def known(file: TrialFile, key: Row, limits: dict[str, float]) -> Row | None:
