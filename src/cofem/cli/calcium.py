@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +17,7 @@ from cofem.cli import report
 from cofem.cli.calcium_checks import check_options, check_outputs
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import new_figure, save
-from cofem.files import atomic_write, fingerprint, read_array
+from cofem.files import atomic_write, fingerprint, only_writer, read_array
 from cofem.progress import ProgressBar
 
 # Cells in one file of partial results, from which an interrupted run goes on.
@@ -113,10 +115,11 @@ def calcium(
     spike_times = None if truth is None else read_array(truth, "truth").astype(np.float64).ravel()
     options = {"indicator": indicator, "tau_d": tau_d, "tau_r": tau_r, "threshold": threshold}
     check_options(traces.dff, rate, options, cell)
-    with warnings_as_lines():
-        result = deconvolve_in_batches(traces.dff, rate, options, jobs, output)
-    result.save(output)
-    write_spks(spks, result.spikes, (traces.cells, traces.n_rows))
+    with folder_of_parts(output, len(traces.dff) > BATCH) as parts:
+        with warnings_as_lines():
+            result = deconvolve_in_batches(traces.dff, rate, options, jobs, parts)
+        result.save(output)
+        write_spks(spks, result.spikes, (traces.cells, traces.n_rows))
     written = [str(output), str(spks)]
     if figure is not None:
         draw(result, figure, cell, spike_times)
@@ -149,33 +152,42 @@ def write_report(path: Path, result: Any, title: str, cells: np.ndarray) -> None
         stream.write(report_page(result, title, cells).encode("utf-8"))
 
 
+@contextlib.contextmanager
+def folder_of_parts(output: Path, needed: bool) -> Iterator[Path | None]:
+    """Keep finished batches beside the output until that is written; one run at a time."""
+    if not needed:
+        yield None
+        return
+    folder = output.with_name(f".{output.name}.parts")
+    folder.mkdir(exist_ok=True)
+    with only_writer(folder, "output"):
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def deconvolve_in_batches(
-    dff: np.ndarray, framerate: float, options: dict[str, Any], jobs: int, output: Path
+    dff: np.ndarray, framerate: float, options: dict[str, Any], jobs: int, folder: Path | None
 ) -> Any:
-    """Deconvolve cell by cell, with a bar; every batch is kept in a folder until all is done."""
+    """Deconvolve cell by cell, with a bar; finished batches are kept in the folder."""
     from cofem.calcium import deconvolve
     from cofem.calcium.storage import join, load_deconvolution
 
-    folder = output.with_name(f".{output.name}.parts")
     key = name_of_task(dff, framerate, options)
     parts = []
     with ProgressBar("cells", len(dff)) as bar:
         for start in range(0, len(dff), BATCH):
             batch = dff[start : start + BATCH]
             advance = functools.partial(_advance, bar, start)
-            kept = folder / f"{key}-{start}.npz"
-            if kept.is_file():
+            kept = folder / f"{key}-{start}.npz" if folder else None
+            if kept and kept.is_file():
                 part = load_deconvolution(kept, batch)
             else:
                 part = deconvolve(batch, framerate, n_jobs=jobs, callback=advance, **options)
-                if len(dff) > BATCH:
-                    folder.mkdir(exist_ok=True)
+                if kept:
                     part.save(kept)
             parts.append(part)
             advance(len(batch))
-    result = join(parts)
-    shutil.rmtree(folder, ignore_errors=True)
-    return result
+    return join(parts)
 
 
 def _advance(bar: ProgressBar, before: int, done: int) -> None:

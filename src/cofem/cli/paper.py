@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cofem.cli.errors import warnings_as_lines
+from cofem.files import only_writer
 from cofem.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -122,9 +124,22 @@ def paper(
             memory_limit=None if memory_limit is None else memory_limit * 2**30,
         )  # fmt: skip
         names = ("fig1", "fig2", "fig3") if target is Target.ALL else (target.value,)
-        outcomes = [figure(name)(run) for name in names]
+        outcomes = []
+        for name in names:
+            with only_run(output, name):
+                outcomes.append(figure(name)(run))
     for outcome in outcomes:
         show(outcome.claims, outcome.page)
+
+
+@contextlib.contextmanager
+def only_run(folder: Path, name: str) -> Iterator[None]:
+    """Refuse a second run of the same figure in one folder: trials would be there twice."""
+    folder.mkdir(parents=True, exist_ok=True)
+    trials = folder / f"{name}a.csv"
+    trials.touch()
+    with only_writer(trials):
+        yield
 
 
 def figure(name: str) -> Callable[[Any], Any]:

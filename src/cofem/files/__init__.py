@@ -6,14 +6,17 @@ memory is asked for.
 """
 
 from cofem.files.fingerprints import fingerprint
+from cofem.files.locking import only_writer
 from cofem.files.reading import read_archive, read_array, read_matrix
 from cofem.files.tables import write_table
-from cofem.files.writing import atomic_write, check_writable, path_of
+from cofem.files.writing import atomic_write, check_writable, explained_if_full, path_of
 
 __all__ = [
     "atomic_write",
     "check_writable",
+    "explained_if_full",
     "fingerprint",
+    "only_writer",
     "path_of",
     "read_archive",
     "read_array",

@@ -60,12 +60,47 @@ def atomic_write(path: str | os.PathLike[str], mode: str = "wb") -> Iterator[IO[
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, target)
-    except BaseException as error:
+    except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        if isinstance(error, OSError) and error.errno in FULL:
-            raise OSError(error.errno, _full(error, target)) from error
+        state = "is as it was" if target.exists() else "was not written"
+        with explained_if_full(f"{target} {state}"):
+            raise
+
+
+class DiskFullError(OSError):
+    """No space left, with what to do about it."""
+
+
+@contextlib.contextmanager
+def explained_if_full(state: str) -> Iterator[None]:
+    """Say what is left and what to do when a disk is full.
+
+    Parameters
+    ----------
+    state : str
+        What the output holds now: "p.npz is as it was".
+
+    Examples
+    --------
+    >>> with explained_if_full("p.npz was not written"):
+    ...     raise OSError(errno.ENOSPC, "No space left on device")
+    Traceback (most recent call last):
+    cofem.files.writing.DiskFullError: [Errno 28] No space left on device: p.npz was not written; \
+free some space or choose another folder, then run the same again
+    """
+    try:
+        yield
+    except DiskFullError:
         raise
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DiskFullError(
+            error.errno,
+            f"{error.strerror or 'no space left'}: {state}; "
+            "free some space or choose another folder, then run the same again",
+        ) from error
 
 
 def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
@@ -103,14 +138,6 @@ def path_of(path: Any, name: str) -> Path:
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{name} must be a path, got {type(path).__name__}")
     return Path(path)
-
-
-def _full(error: OSError, target: Path) -> str:
-    before = "is as it was" if target.exists() else "was not written"
-    return (
-        f"{error.strerror or 'no space left'}: {target} {before}; "
-        "free some space or choose another folder, then run the same again"
-    )
 
 
 def _remove_left_behind(target: Path) -> None:

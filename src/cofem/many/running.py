@@ -15,6 +15,7 @@ import numpy as np
 
 from cofem import backend, fitting
 from cofem.many.committing import Committer
+from cofem.many.disk_stores import open_store
 from cofem.many.inputs import (
     check_jobs,
     check_options,
@@ -26,7 +27,7 @@ from cofem.many.inputs import (
 from cofem.many.layout import FAILED, PENDING, Outcome
 from cofem.many.marginals import kept_of
 from cofem.many.result import ManyPosteriors, result_of
-from cofem.many.stores import Store, open_store
+from cofem.many.stores import Store
 from cofem.many.together import fit_together, on_device
 from cofem.model.validation import flag
 from cofem.operators import LinearOperator, as_operator
@@ -109,11 +110,11 @@ def fit_many(
     Y = problems_of(Y, op)
     work = _Work(op, Y, noise := noise_of(fit_options, len(Y)), fit_options)
     same = {} if store is None else identity(op, Y, {**fit_options, "noise_precision": noise})
-    target = open_store(store, same, resume)
-    state = target.state(len(Y))
-    pending = np.flatnonzero((state == PENDING) | (state == FAILED))
-    with CountProgress(len(Y), "problems", shown=progress) as bar:
-        _run(work, pending, target, n_jobs, bar)
+    with open_store(store, same, resume) as target:
+        state = target.state(len(Y))
+        pending = np.flatnonzero((state == PENDING) | (state == FAILED))
+        with CountProgress(len(Y), "problems", shown=progress) as bar:
+            _run(work, pending, target, n_jobs, bar)
     return result_of(target, len(Y), fit_options)
 
 
@@ -198,22 +199,30 @@ def _run(
     bar.update(len(work.Y) - len(pending))
     try:
         seconds = _begin(work, pending, committer)
-        attempts = 0
-        while len(left := committer.left(pending)) and attempts < ATTEMPTS:
-            done = 0
-            try:
-                for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
-                    committer.add(outcomes)
-                    done += len(outcomes)
-            except Exception as error:  # a worker died; errors of fits are results
-                attempts = 0 if done else attempts + 1
-                if attempts == ATTEMPTS:
-                    raise RuntimeError(
-                        f"the workers failed {ATTEMPTS} times in a row without a result; "
-                        f"{len(left)} problems are left ({type(error).__name__}: {error})"
-                    ) from error
+        for outcomes in _outcomes(work, pending, seconds, committer, n_jobs):
+            committer.add(outcomes)
     finally:
         committer.commit()  # after any exception, finished results are kept
+
+
+def _outcomes(
+    work: _Work, pending: np.ndarray, seconds: float, committer: Committer, n_jobs: int | None
+) -> Iterator[dict[int, Outcome]]:
+    """Yield results as they come, and begin again with what is left when workers die."""
+    attempts = 0
+    while len(left := committer.left(pending)):
+        done = 0
+        try:
+            for outcomes in _parallel(work, left, seconds, committer.row_bytes, n_jobs):
+                done += len(outcomes)
+                yield outcomes
+        except Exception as error:  # a worker died; errors of fits are results
+            attempts = 0 if done else attempts + 1
+            if attempts == ATTEMPTS:
+                raise RuntimeError(
+                    f"the workers failed {ATTEMPTS} times in a row without a result; "
+                    f"{len(left)} problems are left ({type(error).__name__}: {error})"
+                ) from error
 
 
 def _begin(work: _Work, pending: np.ndarray, committer: Committer) -> float:

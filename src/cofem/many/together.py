@@ -18,7 +18,7 @@ from cofem.backend import Array
 from cofem.many.inputs import noise_of
 from cofem.many.layout import Layout, Outcome
 from cofem.many.result import ManyPosteriors, result_of
-from cofem.many.stores import open_store
+from cofem.many.stores import MemoryStore
 from cofem.operators import LinearOperator
 
 # Unknowns of one large fit: beyond this a GPU is busy and only its memory fills.
@@ -79,7 +79,7 @@ def fit_together(
     """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
     noise = noise_of(options, len(Y))
     _check(phi, Y, noise, options, store)
-    target, size = open_store(None, {}, False), max(1, AT_ONCE // phi.shape[1])
+    target, size = MemoryStore(), max(1, AT_ONCE // phi.shape[1])
     for first in range(0, len(Y), size):
         rows = slice(first, min(first + size, len(Y)))
         precision = noise[rows] if isinstance(noise, np.ndarray) else noise

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
+import errno
 import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from cofem.files import explained_if_full
 
 Row = dict[str, Any]
 
@@ -46,7 +50,8 @@ class TrialFile:
         header = _line(self._columns)
         whole = _whole_lines(path)
         if not whole:
-            path.write_bytes(header)
+            with explained_if_full(f"{path} was not written"):
+                path.write_bytes(header)
         elif not whole.startswith(header):
             raise ValueError(
                 f"{path} has other columns than this version writes; "
@@ -61,12 +66,8 @@ class TrialFile:
     def append(self, row: Row) -> None:
         """Add a finished trial."""
         line = _line([_written(row[name]) for name in self._columns])
-        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(descriptor, line)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        with explained_if_full(f"{self.path} holds the {len(self.rows)} trials before this one"):
+            _append(self.path, line)
         self.rows.append({name: row[name] for name in self._columns})
         self._done.add(self._identity(row))
 
@@ -93,6 +94,22 @@ class TrialFile:
                 }
             except ValueError:
                 raise ValueError(f"{self.path}, line {number}: not a trial: {fields}") from None
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Add a line, or nothing if there is no place for all of it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
+    before = os.fstat(descriptor).st_size
+    try:
+        if os.write(descriptor, line) < len(line):  # what a disk does that is nearly full
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, before)
+        raise
+    finally:
+        os.close(descriptor)
 
 
 def _whole_lines(path: Path) -> bytes:
