@@ -23,10 +23,15 @@ KILLED = -signal.SIGKILL
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended: its exit code (negative: a signal), the moments that passed, its error."""
+    """How a job ended: its exit code (negative: a signal), and what passed before.
+
+    ``moments`` are calls that write; ``units`` are the iterations, fits, batches or trials that
+    the job finished in this process.
+    """
 
     code: int
     moments: int
+    units: int
     error: str
 
 
@@ -46,6 +51,10 @@ class Injector:
             half()
             os.kill(os.getpid(), signal.SIGKILL)
         self._write(self.pipe, b".")
+
+    def unit(self) -> None:
+        """Say that a unit of the work is finished."""
+        self._write(self.pipe, b"u")
 
     def install(self) -> None:
         """Replace what writes, in this process."""
@@ -96,8 +105,11 @@ class Injector:
         return call
 
 
-def run(job: Callable[[], None], at: int = 0, full: bool = False) -> Ended:
-    """Run a job in a fork that ends at its ``at``-th moment (0: never)."""
+def run(job: Callable[[Callable[[], None]], None], at: int = 0, full: bool = False) -> Ended:
+    """Run a job in a fork that ends at its ``at``-th moment (0: never).
+
+    The job gets a function to call after every unit of its work.
+    """
     moments, ours = os.pipe()
     said, theirs = os.pipe()
     child = os.fork()
@@ -110,8 +122,9 @@ def run(job: Callable[[], None], at: int = 0, full: bool = False) -> Ended:
             os.dup2(silence, 1)
             os.dup2(theirs, 2)
             sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
-            Injector(at, full, ours).install()
-            job()
+            injector = Injector(at, full, ours)
+            injector.install()
+            job(injector.unit)
             code = 0
         except SystemExit as leaving:
             code = int(leaving.code or 0)
@@ -123,7 +136,8 @@ def run(job: Callable[[], None], at: int = 0, full: bool = False) -> Ended:
     os.close(theirs)
     passed, error = _drained(moments), _drained(said)
     _, status = os.waitpid(child, 0)
-    return Ended(os.waitstatus_to_exitcode(status), len(passed), error.decode(errors="replace"))
+    code = os.waitstatus_to_exitcode(status)
+    return Ended(code, passed.count(b"."), passed.count(b"u"), error.decode(errors="replace"))
 
 
 def _drained(descriptor: int) -> bytes:

@@ -167,6 +167,28 @@ def test_an_interrupted_run_goes_on(dff, monkeypatch):
     np.testing.assert_array_equal(load_deconvolution("out.npz").spikes, expected.spikes)
 
 
+def test_batches_are_kept_until_the_output_is_written(dff, monkeypatch):
+    monkeypatch.setattr(command, "BATCH", 1)
+    import cofem.calcium
+
+    real, calls = cofem.calcium.deconvolve, []
+
+    def counted(batch, *arguments, **options):
+        calls.append(len(batch))
+        return real(batch, *arguments, **options)
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cofem.calcium, "deconvolve", counted)
+    with monkeypatch.context() as patch:
+        patch.setattr(command, "write_spks", full)
+        assert run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1).exit_code == 2
+    assert run("dff.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1).exit_code == 0
+    assert len(calls) == 3  # none of them twice
+    assert written() == ["dff.npy", "out.npz", "out.spks.npy"]
+
+
 def test_another_task_does_not_go_on_from_it():
     a = np.zeros((2, 30))
     assert command.name_of_task(a, 30.0, {"x": 1}) != command.name_of_task(a + 1, 30.0, {"x": 1})

@@ -1,9 +1,11 @@
 """Trials that survive interruptions: the CSV, and the jobs that fill it."""
 
 import math
+import os
 
 import pytest
 
+from cofem.cli.paper import only_run
 from cofem.paper.study import Job, open_files, run_jobs, selected
 from cofem.paper.trialfile import TrialFile
 
@@ -13,6 +15,31 @@ KEY = ("x", "seed", "method")
 
 def row(seed, x=0.1, method="EM", error=1.5):
     return {"x": x, "seed": seed, "method": method, "error": error}
+
+
+def test_a_line_that_does_not_fit_leaves_nothing(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv"
+    file = TrialFile(path, COLUMNS, KEY)
+    file.append(row(0))
+    whole, write = path.read_bytes(), os.write
+    monkeypatch.setattr(os, "write", lambda at, data: write(at, data[:5]))  # a nearly full disk
+    with pytest.raises(OSError, match="holds the 1 trials before this one; free some space"):
+        file.append(row(1))
+    assert path.read_bytes() == whole
+    assert not file.has(row(1))
+    monkeypatch.undo()
+    file.append(row(1))
+    assert TrialFile(path, COLUMNS, KEY).rows == [row(0), row(1)]
+
+
+def test_a_second_run_of_a_figure_in_one_folder_is_refused(tmp_path):
+    with (
+        only_run(tmp_path / "new", "fig1"),
+        pytest.raises(BlockingIOError, match=r"another run is writing to .*fig1a\.csv"),
+        only_run(tmp_path / "new", "fig1"),
+    ):
+        pass
+    assert TrialFile(tmp_path / "new" / "fig1a.csv", COLUMNS, KEY).rows == []
 
 
 def test_what_is_written_is_read_back(tmp_path):

@@ -69,8 +69,12 @@ class _DiskStore(Store):
         if not self.path.exists():
             self.path.mkdir()
             self._lock.enter_context(only_writer(self.path, "store"))
-        with explained_if_full(f"{self.path} was not begun"):
-            self._create(layout)
+        try:
+            with explained_if_full(f"{self.path} was not begun"):
+                self._create(layout)
+        except BaseException:
+            self.layout, self.arrays = None, {}  # half of the arrays are no store
+            raise
 
     def write(self, outcomes: Mapping[int, Outcome]) -> None:
         """Store results; those that do not fit stay pending."""

@@ -1,0 +1,138 @@
+"""Feeds one reader with bytes that atheris (libFuzzer) makes up: ``fuzz_child.py NAME FOLDER …``.
+
+What a reader may do with a bad file: return something, or raise ValueError or OSError with one
+line of text. Everything else is written down, once for every place, and the search goes on. A
+native crash, a hang of five seconds or memory above the limit ends the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import resource
+import shutil
+import sys
+import traceback
+import warnings
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import atheris
+
+MEMORY = 1 << 29  # bytes that a reader may take above what the process has at its start
+INSTRUMENTED = [
+    "cofem.files", "cofem.calcium.files", "cofem.calcium.storage", "cofem.mri.files",
+    "cofem.result.storage", "cofem.result.storage_checks", "cofem.result.storage_marginals",
+    "cofem.many.disk_stores", "cofem.many.inputs", "cofem.learning.checkpoint",
+    "cofem.paper.trialfile",
+]  # fmt: skip
+with atheris.instrument_imports(include=INSTRUMENTED):
+    import cofem.calcium.files
+    import cofem.files
+    import cofem.learning.checkpoint
+    import cofem.many.disk_stores
+    import cofem.mri.files.scan
+    import cofem.paper.trialfile
+    import cofem.result.storage  # noqa: F401
+    import fuzz_readers
+
+
+def limit_memory() -> None:
+    """Refuse allocations far above what the process has now."""
+    size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (size + MEMORY, size + MEMORY))
+
+
+class Target:
+    """Writes the bytes to a file, reads it, and keeps a list of what came out wrong."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.reader, self.folder = fuzz_readers.READERS[name], folder
+        self.found: dict[str, str] = {}
+        self.runs = 0
+        (self.real,) = (
+            [p for p in (folder / "real").iterdir() if p.is_dir()] if self.reader.member else [None]
+        )
+
+    def __call__(self, data: bytes) -> None:
+        """Read one file."""
+        path = self._place(data)
+        self.runs += 1
+        try:
+            with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+                warnings.simplefilter("ignore")
+                self.reader.read(path)
+        except (ValueError, OSError) as error:
+            text = str(error)
+            if "\n" in text or len(text) <= 10:
+                self._note(f"{type(error).__name__} of several lines or none: {text[:60]!r}", data)
+        except Exception as error:
+            self._note(f"{type(error).__name__}: {str(error)[:100]}", data)
+
+    def _place(self, data: bytes) -> Path:
+        if self.real is None:
+            path = self.folder / f"input{self.reader.ending}"
+            path.write_bytes(data)
+            return path
+        path = self.folder / f"input{self.real.suffix}"
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(self.real, path)
+        (path / self.reader.member).write_bytes(data)
+        return path
+
+    def _note(self, what: str, data: bytes) -> None:
+        frames = traceback.extract_tb(sys.exc_info()[2])
+        own = [f for f in frames if "/cofem/" in f.filename]
+        place = f"{Path(own[-1].filename).name}:{own[-1].lineno}" if own else "?"
+        key = f"{place} {what.split(':')[0]}"
+        if key not in self.found:
+            self.found[key] = what
+            (self.folder / f"finding{len(self.found)}").write_bytes(data)
+            listed = [f"{place}: {text}" for place, text in self.found.items()]
+            (self.folder / "findings.json").write_text(json.dumps(listed))
+
+
+def mutate_packed(kind: str, data: bytes, size: int) -> bytes:
+    """Change the content of an archive, so that its checksums hold."""
+    try:
+        if kind == "gzip":
+            return gzip.compress(atheris.Mutate(gzip.decompress(data), size))
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        changed = sorted(members)[sum(data) % len(members)]
+        members[changed] = atheris.Mutate(members[changed], len(members[changed]) + 64)
+        stream = io.BytesIO()
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+        return stream.getvalue()
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, KeyError, RuntimeError,
+            NotImplementedError, ZeroDivisionError, ValueError):  # fmt: skip
+        return bytes(atheris.Mutate(data, size))
+
+
+def main() -> None:
+    """Run until libFuzzer ends."""
+    name, folder = sys.argv[1], Path(sys.argv[2])
+    reader = fuzz_readers.READERS[name]
+    target = Target(name, folder)
+    for seed in (folder / "corpus").iterdir():  # imports what is imported late
+        target(seed.read_bytes())
+    limit_memory()
+
+    def mutate(data: bytes, size: int, seed: int) -> bytes:
+        packed = reader.packed and seed % 4  # the rest changes the archive itself
+        changed = mutate_packed(reader.packed, data, size) if packed else atheris.Mutate(data, size)
+        return bytes(changed[:size])
+
+    options: dict[str, Any] = {"custom_mutator": mutate} if reader.packed else {}
+    atheris.Setup([sys.argv[0], *sys.argv[3:]], target, **options)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
