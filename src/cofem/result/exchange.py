@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cofem import backend
-from cofem.model.options import whole_number
+from cofem.arguments import whole_number
 from cofem.result.columns import columns_of
 from cofem.result.operations import tasks_of
 
