@@ -174,7 +174,7 @@ def _library(name: str, call: str) -> Any:
             return importlib.import_module(name)
     except ImportError:
         raise ImportError(
-            f'{call} needs {name}, which is not installed: pip install "cofem[{name}]"'
+            f"{call} needs {name}, which is not installed: pip install {name}"
         ) from None
 
 
