@@ -22,7 +22,7 @@ from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
 from cofem.model.model import Model
 
-# Operations up to which chains are run: ten or twenty seconds where there are as many non-zeros as that.
+# Operations up to which chains are run: ten or twenty seconds where there are that many non-zeros.
 LARGEST_COST = 6e9
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
