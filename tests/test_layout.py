@@ -13,7 +13,7 @@ ROOT = Path(cofem.__file__).parent
 
 # What may be imported comes first. Modules of one layer may import each other.
 LAYERS = [
-    {"backend", "files", "progress"},
+    {"backend", "files", "progress", "arguments"},
     {"operators"},
     {"solvers"},
     {"model"},

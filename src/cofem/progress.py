@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, Self
 
 from rich.console import Console
@@ -15,7 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-__all__ = ["CountProgress", "FitProgress", "ProgressBar"]
+__all__ = ["CountProgress", "FitProgress", "ProgressBar", "watched"]
 
 
 class State(Protocol):
@@ -147,6 +149,18 @@ class FitProgress:
             state.iteration, state.max_iter,
             change=float(state.change), cg_steps=int(state.cg_steps),
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def watched(callback: Callable[[Any], object] | None) -> Iterator[Callable[[Any], object]]:
+    """Yield a callback of ``fit`` that updates a bar, and calls ``callback`` if there is one."""
+    with FitProgress() as bar:
+
+        def both(state: Any) -> object:
+            bar.update(state)
+            return callback(state) if callback is not None else None
+
+        yield both
 
 
 class CountProgress:

@@ -32,7 +32,7 @@ def test_a_recorded_function_gives_what_it_gave_before():
         kept = []
         for times in (2.0, 2.0, 3.0, 2.0, 3.0, 3.0):
             x, y = (torch.asarray(random.standard_normal((3, n)), device=CUDA) for _ in range(2))
-            kept.append((backend.in_one_launch(blend, x, y, times=times), blend(x, y, times)))
+            kept.append((backend.in_one_launch(blend, x)(x, y, times=times), blend(x, y, times)))
         # All of them at the end: a later call leaves what earlier ones returned alone.
         for found, wanted in kept:
             for a, b in zip(found, wanted, strict=True):
@@ -42,7 +42,7 @@ def test_a_recorded_function_gives_what_it_gave_before():
 def test_a_recorded_function_takes_rows_of_a_larger_array():
     rows = torch.arange(24.0, device=CUDA).reshape(4, 6)
     for _ in range(3):
-        found, _ = backend.in_one_launch(blend, rows[::2, ::3], rows[1::2, 1::3], times=2.0)
+        found, _ = backend.in_one_launch(blend, rows)(rows[::2, ::3], rows[1::2, 1::3], times=2.0)
         assert torch.equal(found, 2 * rows[::2, ::3] + rows[1::2, 1::3])
 
 

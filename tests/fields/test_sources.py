@@ -125,5 +125,5 @@ def test_options_go_to_the_fit_and_wrong_ones_are_refused(head):
 
 def test_a_missing_mne_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "mne", None)
-    with pytest.raises(ImportError, match=r"pip install \"cofem\[mne\]\""):
+    with pytest.raises(ImportError, match=r"pip install mne$"):
         mne_sources(None, None)

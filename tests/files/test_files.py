@@ -206,7 +206,7 @@ MTX = "%%MatrixMarket matrix "
         ("y.csv", b"1;2,5\n3;4\n", "begins with '1;2,5', which is neither numbers nor a heading"),
         ("y.csv", b"0,1,2\n3,4,5\n", "may be numbers or names of columns; .*header=False"),
         ("y.csv", b",a,b\n0,1,2\n1,3,4\n", "looks like an index; .*index=False"),
-        ("y.csv", b"1,\0,2", "is no text: it holds zero bytes"),
+        ("y.csv", b"1,\0,2", "is not a text file: it contains null bytes"),
         ("y.csv", b"\xff\xfe1,2", "is not a readable .csv file"),
         ("y.mat", b"", "is no MATLAB file of level 5"),
         ("y.mat", mat(y=[1.0])[:128], "holds nothing; expected one array of numbers"),

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import cofem
-from cofem.fitting.watching import interrupts_as_themselves
 from cofem.operators import FiniteDifference, Identity
+from cofem.solvers.compiled import interrupts_as_themselves
 
 
 def small():

@@ -8,7 +8,7 @@ import pytest
 
 import cofem
 from cofem.fitting import memory
-from cofem.fitting.choosing import choose_method
+from cofem.model.choosing import choose_method
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import DCT
 
@@ -32,15 +32,17 @@ def test_exact_methods_are_refused_with_the_size_and_the_way_out(method):
 
 def test_what_fits_is_not_refused(monkeypatch):
     phi, y = problem(300)
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1e6)
+    monkeypatch.setattr(memory.backend, "physical_memory", lambda: 1e6)
     with pytest.raises(MemoryError, match="em"):
         cofem.fit(phi, y, noise_precision=1.0, method="em")
     with pytest.raises(MemoryError, match="block"):
         cofem.fit(phi, y, noise_precision=1.0, method=cofem.CoFEM(block=100, report_probes=500))
-    monkeypatch.setattr(memory, "physical_memory", lambda: 1e8)
+    monkeypatch.setattr(memory.backend, "physical_memory", lambda: 1e8)
     for method in ("em", "cofem", "woodbury", "sequential", "amp", "vi"):
         cofem.fit(phi, y, noise_precision=1.0, method=method, max_iter=2, tol=0)
-    monkeypatch.setattr(memory, "physical_memory", lambda: None)  # a machine that does not tell
+    monkeypatch.setattr(
+        memory.backend, "physical_memory", lambda: None
+    )  # a machine that does not tell
     cofem.fit(phi, y, noise_precision=1.0, method="em", max_iter=2, tol=0)
 
 

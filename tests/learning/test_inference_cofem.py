@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cofem import simulate
-from cofem.fitting.choosing import cheapest
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.exact import CholeskyEStep
+from cofem.model.choosing import cheapest
 from cofem.model.methods import EM, CoFEM, Woodbury
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import DCT, Convolution, Dense, Fourier, from_functions

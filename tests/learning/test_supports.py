@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 import cofem
 from cofem.learning.supports.chain import run_chain
-from cofem.learning.supports.sampler import can_sample
+from cofem.learning.supports.fit import can_sample
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import as_operator
 

@@ -31,6 +31,7 @@ from cofem.backend.machine import (
     devices,
     few_blas_threads,
     n_threads,
+    physical_memory,
     rows_at_once,
     steps_between_looks,
 )
@@ -41,7 +42,7 @@ from cofem.backend.numerics import (
     places_of,
 )
 from cofem.backend.products import MaskedTransform, even_odd
-from cofem.backend.random import Random
+from cofem.backend.random import Random, seed_from
 from cofem.backend.transforms import dct, dctn, fft_module, idct, idctn
 
 __all__ = [
@@ -82,11 +83,13 @@ __all__ = [
     "library",
     "n_threads",
     "namespace",
+    "physical_memory",
     "places_of",
     "real",
     "real_dtype",
     "require_same_home",
     "rows_at_once",
+    "seed_from",
     "steps_between_looks",
     "to_numpy",
 ]

@@ -45,6 +45,9 @@ class Alone:
         return [thing]
 
 
+ALONE = Alone()
+
+
 class TorchGroup:
     """The processes of a torch.distributed process group.
 
@@ -99,17 +102,6 @@ class TorchGroup:
         everything: list[Any] = [None] * self.size
         dist.all_gather_object(everything, thing, group=self._group)
         return everything
-
-
-def group_of(process_group: Any) -> Group:
-    """Return the processes to share work with: none if ``process_group`` is None.
-
-    Examples
-    --------
-    >>> group_of(None).size
-    1
-    """
-    return Alone() if process_group is None else TorchGroup(process_group)
 
 
 def gather_rows(group: Group, x: Array) -> Array:

@@ -7,7 +7,6 @@ import functools
 import importlib.util
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import array_api_compat as compat
 
@@ -70,32 +69,32 @@ def forget_engines() -> None:
 
 
 def in_one_launch(
-    function: Callable[..., tuple[Array, ...]], *arguments: Array, **constants: Any
-) -> tuple[Array, ...]:
-    """Return ``function(*arguments, **constants)``; on a GPU, from the second time on, at once.
+    function: Callable[..., tuple[Array, ...]], like: Array
+) -> Callable[..., tuple[Array, ...]]:
+    """Return ``function``, which on a GPU is done at once from its second call on.
 
     For functions of many small operations that are called again and again with arrays of
     the same shapes: the operations are recorded and later launched together, since
-    launching each takes longer than doing it.
+    launching each takes longer than doing it. Elsewhere it is the function itself.
 
     Parameters
     ----------
     function : function of a module
         Pure: new arrays from its arguments, by operations that are the same whatever the
-        numbers are. It may not look at one, nor bring any from the host.
-    arguments : arrays
-        The first decides whether there is a GPU.
-    constants : hashable
-        Whatever else decides the operations: each value is recorded apart.
+        numbers are. It may not look at one, nor bring any from the host. What it is given by
+        name is hashable and decides the operations: each value is recorded apart.
+    like : array
+        Decides whether there is a GPU.
 
     Examples
     --------
     >>> import numpy as np
-    >>> in_one_launch(lambda x, y, times: (times * x + y,), np.ones(2), np.ones(2), times=3)
+    >>> x = np.ones(2)
+    >>> in_one_launch(lambda x, y, times: (times * x + y,), x)(x, x, times=3)
     (array([4., 4.]),)
     """
-    if not has_engine(arguments[0]):
-        return function(*arguments, **constants)
+    if not has_engine(like):
+        return function
     from cofem.backend._torch import recorded
 
-    return recorded.in_one_launch(function, arguments, constants)
+    return functools.partial(recorded.in_one_launch, function)

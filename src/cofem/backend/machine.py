@@ -1,4 +1,4 @@
-"""What the machine offers: threads, devices, and how much work a device wants at once."""
+"""What the machine offers: threads, memory, devices, and how much work a device wants at once."""
 
 from __future__ import annotations
 
@@ -28,6 +28,21 @@ def n_threads() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def physical_memory() -> float | None:
+    """Return the bytes of memory this machine has, or None where it does not tell.
+
+    Examples
+    --------
+    >>> found = physical_memory()
+    >>> found is None or found > 1e8
+    True
+    """
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return None
 
 
 def steps_between_looks(x: Array) -> int:

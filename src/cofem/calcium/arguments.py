@@ -99,7 +99,7 @@ def settings_of(
     if response == "auto" and not jumps:
         response = "log"  # these models choose none
     if cofem and kernel is None and tau_d is None:
-        raise ValueError('method "cofem" needs tau_d or kernel: its evidence is not exact')
+        raise ValueError('method "cofem" cannot find the decay time itself: give tau_d or kernel')
     return Settings(
         framerate=rate,
         tau_d=tau_d,

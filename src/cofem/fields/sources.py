@@ -119,6 +119,6 @@ def _mne() -> Any:
         import mne
     except ImportError:
         raise ImportError(
-            'mne_sources needs MNE, which is not installed: pip install "cofem[mne]"'
+            "mne_sources needs MNE, which is not installed: pip install mne"
         ) from None
     return mne

@@ -6,13 +6,14 @@ Nothing is read into memory before these checks have passed.
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 import zlib
 from collections import Counter
 from typing import IO, Any
 
 import numpy as np
+
+from cofem.backend import physical_memory
 
 # Deflate cannot expand one byte to more than 1032; other methods are refused.
 MOST_EXPANSION = 1032
@@ -39,21 +40,6 @@ def refuse_more_than_memory(size: int, where: str = "") -> None:
     memory = physical_memory()
     if size > (LARGEST_MEMORY if memory is None else memory):
         raise RefusedError(f"does not fit into memory{where}: it holds {size / 1e9:.1f} GB")
-
-
-def physical_memory() -> float | None:
-    """Return the bytes of memory this machine has, or None where it does not tell.
-
-    Examples
-    --------
-    >>> found = physical_memory()
-    >>> found is None or found > 1e8
-    True
-    """
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, ValueError, OSError):
-        return None
 
 
 def array_names(archive: zipfile.ZipFile) -> list[str]:

@@ -35,7 +35,7 @@ def read(file: Path) -> Any:
     """
     text = file.read_bytes()
     if b"\0" in text:
-        raise RefusedError("is no text: it holds zero bytes")
+        raise RefusedError("is not a text file: it contains null bytes")
     if not text.endswith(b"\n"):
         text += b"\n"
     rows, columns, entries, layout, field, symmetry = scipy.io.mminfo(io.BytesIO(text))

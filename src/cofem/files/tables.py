@@ -37,7 +37,7 @@ def read(file: Path) -> np.ndarray:
     refuse_more_than_memory(BYTES_PER_CHARACTER * file.stat().st_size)
     data = file.read_bytes()
     if b"\0" in data:
-        raise RefusedError("is no text: it holds zero bytes")
+        raise RefusedError("is not a text file: it contains null bytes")
     text = data.decode("utf-8-sig")  # spreadsheets write a byte-order mark
     lines = [line for line in text.splitlines() if line.strip() and line.lstrip()[0] != "#"]
     if lines and _is_heading(lines[0]):

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 import warnings
 from typing import Any
 
 from cofem import backend
-from cofem.backend.distributed import Group, group_of
+from cofem.arguments import flag, tolerance, whole_number
+from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
 from cofem.fitting.asked import asked_for
-from cofem.fitting.choosing import choose_method
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.sparse_bayes import sparse_bayes
-from cofem.fitting.watching import interrupts_as_themselves, watched
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.learned import Learned, Settings
@@ -22,12 +22,13 @@ from cofem.learning.prior_choice import choose_prior, learn
 from cofem.learning.recording import Callback
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
+from cofem.model.choosing import choose_method
 from cofem.model.methods import Method
-from cofem.model.model import Model, Task
-from cofem.model.options import whole_number
+from cofem.model.model import Model
 from cofem.result.assembly import posterior_of
 from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
+from cofem.solvers.compiled import interrupts_as_themselves
 
 # Whoever asks for fewer iterations wants an early end, and no chains behind it.
 ENOUGH_TO_SAMPLE = 50
@@ -139,16 +140,16 @@ def fit(
     asked = asked_for(locals())  # before any other name is given
     if callback is not None and not callable(callback):
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
-    progress = validation.flag("progress", progress)
+    progress = flag("progress", progress)
     began = time.perf_counter()
     max_iter = whole_number("max_iter", max_iter, least=1)
-    tol = validation.tolerance(tol)
+    tol = tolerance(tol)
     seed = whole_number("seed", seed, least=0)
     given = noise_precision is not None or noise_std is not None
     tasks, joint = validation.tasks_from(
         phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
     )
-    model = _model(tasks, nonnegative, sparsifier, groups, coupling)
+    model = validation.model_from(tasks, nonnegative, sparsifier, groups, coupling)
     chosen = choose_method(method, model)
     which = choose_prior(prior, chosen, model)
     if which != "ard" and model.sees_nothing:
@@ -160,7 +161,7 @@ def fit(
     with (
         interrupts_as_themselves(),
         backend.few_blas_threads(_largest_matrix(model)),
-        watched(callback, progress) as watch,
+        _watched(callback, progress) as watch,
     ):
         kept = None
         if checkpoint is not None:
@@ -225,7 +226,7 @@ def posterior(
     tasks, joint = validation.tasks_from(
         phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real
     )
-    model = _model(tasks, nonnegative, sparsifier)
+    model = validation.model_from(tasks, nonnegative, sparsifier)
     alpha = validation.prior_precision(precision, model.n_precisions, model.like)
     chosen = choose_method(method, model)
     if chosen.name in RUNNERS:
@@ -243,36 +244,26 @@ def posterior(
     return post
 
 
-def _model(
-    tasks: tuple[Task, ...],
-    nonnegative: bool,
-    sparsifier: Any,
-    groups: Any = None,
-    coupling: Any = None,
-) -> Model:
-    """Return the model; refuse options that cannot be combined."""
-    positive = validation.flag("nonnegative", nonnegative)
-    image = validation.sparsifier_from(sparsifier, tasks)
-    size = tasks[0].operator.shape[1] if image is None else image.shape[0]
-    model = Model(tasks, validation.tie_from(groups, coupling, size), positive, image)
-    if model.nonnegative and backend.is_complex(model.like):
-        raise ValueError(
-            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
-        )
-    if model.nonnegative and image is not None:
-        raise ValueError("nonnegative is for z itself and cannot be combined with a sparsifier")
-    return model
+def _watched(
+    callback: Callback | None, progress: bool
+) -> contextlib.AbstractContextManager[Callback | None]:
+    if not progress:
+        return contextlib.nullcontext(callback)
+    from cofem.progress import watched  # a terminal's library, which few fits need
+
+    return watched(callback)
 
 
 def _group(process_group: Any, method: Method) -> Group:
-    if process_group is not None:
-        if "processes" not in method.takes:
-            raise ValueError(
-                f'process_group: method "{method.name}" cannot share its work; use "cofem"'
-            )
-        if getattr(method, "joint_tolerance", False):
-            raise ValueError("process_group: with joint_tolerance the systems cannot be shared")
-    return group_of(process_group)
+    if process_group is None:
+        return ALONE
+    if "processes" not in method.takes:
+        raise ValueError(
+            f'process_group: method "{method.name}" cannot share its work; use "cofem"'
+        )
+    if getattr(method, "joint_tolerance", False):
+        raise ValueError("process_group: with joint_tolerance the systems cannot be shared")
+    return TorchGroup(process_group)
 
 
 def _checkpoint(path: Any, model: Model, method: Method, seed: int, prior: str) -> Checkpoint:

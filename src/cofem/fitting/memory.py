@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from cofem import backend
-from cofem.files.headers import physical_memory
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model
 from cofem.operators import Dense
@@ -20,7 +19,7 @@ CG_ARRAYS = 6
 def refuse_too_large(model: Model, method: Method) -> None:
     """Raise MemoryError if the method needs more than this machine has, or its GPU has left."""
     on_host = backend.is_numpy(model.like)
-    most = physical_memory() if on_host else backend.device_memory_left(model.like)
+    most = backend.physical_memory() if on_host else backend.device_memory_left(model.like)
     if most is None:
         return
     need = bytes_needed(model, method)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.signal
 
+from cofem.arguments import whole_number
 from cofem.learning.sites.rectified_table import second_moment, second_moment_table
 from cofem.model.model import LEAST_SIGNAL
-from cofem.model.options import whole_number
 from cofem.solvers.banded.first_order import EXACT
 from cofem.solvers.banded.one_row import moments_row
 from cofem.solvers.banded.traces import Traces

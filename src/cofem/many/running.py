@@ -14,6 +14,7 @@ import joblib
 import numpy as np
 
 from cofem import backend, fitting
+from cofem.arguments import flag
 from cofem.many.committing import Committer
 from cofem.many.disk_stores import open_store
 from cofem.many.inputs import (
@@ -29,7 +30,6 @@ from cofem.many.marginals import kept_of
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store
 from cofem.many.together import fit_together, on_device
-from cofem.model.validation import flag
 from cofem.operators import LinearOperator, as_operator
 from cofem.progress import CountProgress
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cofem.model.options import between, positive_or_none, whole_number, zero_or_positive
+from cofem.arguments import between, positive_or_none, whole_number, zero_or_positive
 from cofem.model.rival_methods import AMP, VI, Sequential
-from cofem.solvers.probes import ProbeMaker
+from cofem.solvers.probes import LAWS, ProbeMaker
 
 __all__ = [
     "AMP",
@@ -111,7 +111,7 @@ class CoFEM:
             between(field, getattr(self, field), 0.0, 1.0)
         zero_or_positive("mean_balance", self.mean_balance)
         positive_or_none("initial_precision", self.initial_precision)
-        if isinstance(self.probes, str) and self.probes not in ("rademacher", "gaussian"):
+        if isinstance(self.probes, str) and self.probes not in LAWS:
             raise ValueError(
                 f'probes must be "rademacher", "gaussian" or a function, got {self.probes!r}'
             )

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from cofem.model.options import between, positive_or_none, whole_number
+from cofem.arguments import between, positive_or_none, whole_number
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,14 @@
-"""All arguments of the user are checked here; an error names the argument."""
+"""From the arguments of ``fit`` to tasks, ties and operators that agree with each other."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import flag, numbers
 from cofem.backend import Array
 from cofem.model.data_checks import (
     array_or_list,
@@ -16,11 +16,10 @@ from cofem.model.data_checks import (
     refuse_unsquarable,
     refuse_unsquarable_columns,
 )
-from cofem.model.model import Task, Tie
+from cofem.model.model import Model, Task, Tie
 from cofem.model.noise_arguments import noise_from
 from cofem.model.preparation import Preparation
 from cofem.operators import Dense, LinearOperator, Sparse, as_operator, check_adjoint
-from cofem.operators._validation import numbers
 
 
 def tasks_from(
@@ -142,6 +141,27 @@ def _is_single(x: Array) -> bool:
     return x.dtype in (xp.float32, xp.complex64)
 
 
+def model_from(
+    tasks: tuple[Task, ...],
+    nonnegative: bool,
+    sparsifier: Any,
+    groups: Any = None,
+    coupling: Any = None,
+) -> Model:
+    """Return the model of these tasks; refuse options that cannot be combined."""
+    positive = flag("nonnegative", nonnegative)
+    image = sparsifier_from(sparsifier, tasks)
+    size = tasks[0].operator.shape[1] if image is None else image.shape[0]
+    model = Model(tasks, tie_from(groups, coupling, size), positive, image)
+    if model.nonnegative and backend.is_complex(model.like):
+        raise ValueError(
+            "nonnegative needs real unknowns; data or phi are complex (real=True if z is real)"
+        )
+    if model.nonnegative and image is not None:
+        raise ValueError("nonnegative is for z itself and cannot be combined with a sparsifier")
+    return model
+
+
 def sparsifier_from(sparsifier: Any, tasks: tuple[Task, ...]) -> LinearOperator | None:
     """Check R, whose columns are the unknowns."""
     if sparsifier is None:
@@ -208,19 +228,3 @@ def prior_precision(value: Any, n_unknowns: int, like: Array) -> Array:
     if backend.is_complex(alpha) or not bool(xp.all(alpha > 0)):
         raise ValueError("precision must be real and positive in every entry")
     return xp.astype(alpha, backend.real_dtype(like.dtype, xp))
-
-
-def flag(name: str, value: Any) -> bool:
-    """Check an option that must be True or False."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, got {value!r}")
-    return bool(value)
-
-
-def tolerance(value: Any) -> float:
-    """Check ``tol``."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"tol must be a number, got {value!r}")
-    if not (math.isfinite(value) and value >= 0):
-        raise ValueError(f"tol must be zero or positive, got {value}")
-    return float(value)

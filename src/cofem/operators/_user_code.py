@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import all_finite, count, floating
 from cofem.backend import Array
-from cofem.operators._validation import all_finite, count, floating
 
 # A type whose rounding is larger than this is of single precision (1.2e-7; double: 2.2e-16).
 SINGLE = 1e-10

@@ -10,8 +10,8 @@ import numpy as np
 import scipy.signal
 
 from cofem import backend
+from cofem.arguments import count, host_vector
 from cofem.backend import Array
-from cofem.operators._validation import count, host_vector
 from cofem.operators.base import LinearOperator
 from cofem.operators.convolution import Convolution
 

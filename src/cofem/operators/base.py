@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import floating
 from cofem.backend import Array, SameArray
-from cofem.operators._validation import floating
 
 if TYPE_CHECKING:
     import scipy.sparse.linalg

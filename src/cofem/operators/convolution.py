@@ -11,9 +11,9 @@ import scipy.fft
 import scipy.linalg
 
 from cofem import backend
+from cofem.arguments import count, host_vector
 from cofem.backend import Array, Cache
 from cofem.operators._matmul import times
-from cofem.operators._validation import count, host_vector
 from cofem.operators.base import LinearOperator
 
 # Tails up to this length are corrected by a small matrix, longer ones by short FFTs.

@@ -8,9 +8,9 @@ from typing import Any, final
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import count, image_shape
 from cofem.backend import Array, Cache, MaskedTransform
 from cofem.operators._selection import Selection
-from cofem.operators._validation import count, image_shape
 from cofem.operators.base import LinearOperator
 
 

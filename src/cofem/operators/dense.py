@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, final
 
 from cofem import backend
+from cofem.arguments import numbers
 from cofem.backend import Array, Cache, Constant
 from cofem.operators._matmul import times
-from cofem.operators._validation import numbers
 from cofem.operators.base import LinearOperator
 
 if TYPE_CHECKING:

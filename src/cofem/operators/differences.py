@@ -6,9 +6,9 @@ import math
 from typing import Any, final
 
 from cofem import backend
+from cofem.arguments import image_shape
 from cofem.backend import Array
 from cofem.operators._periodic import shifted_sum
-from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, final
 
 from cofem import backend
+from cofem.arguments import count, numbers
 from cofem.backend import Array, Constant
-from cofem.operators._validation import count, numbers
 from cofem.operators.base import LinearOperator
 
 

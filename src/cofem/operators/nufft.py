@@ -8,8 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import image_shape
 from cofem.backend import Array
-from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 
 # Tolerances of finufft; in single precision a smaller one would be below rounding.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from cofem.backend import Array
-from cofem.backend.distributed import gather_rows, group_of
+from cofem.backend.distributed import ALONE, Group, TorchGroup, gather_rows
 from cofem.operators.adapters import as_operator
 from cofem.operators.base import LinearOperator
 
@@ -38,7 +38,7 @@ class RowSplit(LinearOperator):
 
     def __init__(self, local: Any, process_group: Any) -> None:
         self.local = as_operator(local, "local")
-        self._group = group_of(process_group)
+        self._group: Group = ALONE if process_group is None else TorchGroup(process_group)
         shapes = self._group.gather(self.local.shape)
         widths = sorted({shape[1] for shape in shapes})
         if len(widths) != 1:

@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import image_shape
 from cofem.backend import Array
 from cofem.operators._periodic import shifted_sum
-from cofem.operators._validation import image_shape
 from cofem.operators.base import LinearOperator
 
 

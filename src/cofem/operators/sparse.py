@@ -10,8 +10,8 @@ import numpy as np
 import scipy.sparse
 
 from cofem import backend
+from cofem.arguments import all_finite, floating
 from cofem.backend import Array, Cache
-from cofem.operators._validation import all_finite, floating
 from cofem.operators.base import LinearOperator
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import scipy.fft
 
 from cofem import backend
+from cofem.arguments import host_vector
 from cofem.backend import Array, Cache, Constant
-from cofem.operators._validation import host_vector
 from cofem.operators.base import LinearOperator
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from cofem.operators._validation import count, host_vector, image_shape
+from cofem.arguments import count, host_vector, image_shape
 from cofem.operators.sparse import Sparse
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cofem import backend
-from cofem.model.options import whole_number
+from cofem.arguments import whole_number
 from cofem.result.columns import columns_of
 from cofem.result.operations import tasks_of
 
@@ -174,7 +174,7 @@ def _library(name: str, call: str) -> Any:
             return importlib.import_module(name)
     except ImportError:
         raise ImportError(
-            f'{call} needs {name}, which is not installed: pip install "cofem[{name}]"'
+            f"{call} needs {name}, which is not installed: pip install {name}"
         ) from None
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import whole_number
 from cofem.backend import Array
 from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
-from cofem.model.options import whole_number
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
 from cofem.result.filtered_mode import filtered_mode
 from cofem.result.sampling import DRAWS, deviations, variance_of_map

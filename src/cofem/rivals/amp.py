@@ -31,9 +31,9 @@ from cofem.learning.moments.gaussian import Moments, Report
 from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
 from cofem.learning.stopping import Verdict
+from cofem.model.choosing import refuse_unfit
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import AMP
-from cofem.model.suitability import refuse_unfit
 
 # If ‖y − Φμ‖ is larger than DIVERGED ‖y‖ after the steps of an iteration, the mean diverges. The
 # steps themselves stop as soon as it is larger than HOPELESS ‖y‖.

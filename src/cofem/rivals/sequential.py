@@ -19,9 +19,9 @@ from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Report
 from cofem.learning.recording import Callback, Recorder
 from cofem.learning.stopping import Verdict
+from cofem.model.choosing import refuse_unfit
 from cofem.model.model import Model
 from cofem.model.rival_methods import Sequential
-from cofem.model.suitability import refuse_unfit
 from cofem.rivals.active_set import ActiveSet
 from cofem.rivals.evidence_gain import EvidenceGain
 from cofem.rivals.sequential_record import level_rounding

@@ -28,9 +28,9 @@ from cofem.learning.moments.gaussian import Moments, Report
 from cofem.learning.recording import Callback, Recorder
 from cofem.learning.sites.ard_precisions import update_precision
 from cofem.learning.stopping import Verdict
+from cofem.model.choosing import refuse_unfit
 from cofem.model.model import Model, Task
 from cofem.model.rival_methods import VI
-from cofem.model.suitability import refuse_unfit
 from cofem.operators.norms import norm_squared
 
 # A λ that was seen to be too small is set to this many times the least that would have been enough.

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cofem.model.validation import flag
+from cofem.arguments import flag
 from cofem.operators import as_operator
 from cofem.result.posterior import Posterior
 from cofem.sklearn import coefficients

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, overload
 
 try:
@@ -48,3 +49,17 @@ def _missing(function: Callable[..., Any]) -> Callable[..., Any]:
         )
 
     return call
+
+
+@contextlib.contextmanager
+def interrupts_as_themselves() -> Iterator[None]:
+    """Raise KeyboardInterrupt where numba has turned a Ctrl-C into a SystemError."""
+    try:
+        yield
+    except SystemError as error:
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, KeyboardInterrupt):
+                raise KeyboardInterrupt from None
+            cause = cause.__cause__ or cause.__context__
+        raise

@@ -58,10 +58,9 @@ class ProbeSums:
     def finish(self, n_probes: int, like: Array) -> tuple[Array, Array]:
         """Return the estimate (D,) and the sample variance of one probe's, in like's precision."""
         if self._modulus_one:
-            found = backend.in_one_launch(
-                sample_variance, *self._sums, n=n_probes, dtype=like.dtype
-            )
-            return found[0], found[1]
+            compute = backend.in_one_launch(sample_variance, self._sums[0])
+            mean, spread = compute(*self._sums, n=n_probes, dtype=like.dtype)
+            return mean, spread
         xp = backend.namespace(self._sums[0])
         total, squares, weight, cross, fourth = self._sums
         # A law with zeros may miss a coordinate; its estimate is then zero, not NaN.

@@ -18,7 +18,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.backend.distributed import Alone, Group
+from cofem.backend.distributed import ALONE, Group
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
 from cofem.solvers.probe_sums import ProbeSums, Solved
@@ -41,6 +41,14 @@ def rademacher(number: int, dimension: int, like: Array, seed: int) -> Array:
            [-1., -1.,  1., -1.]])
     """
     return backend.Random(seed).signs((number, dimension), like)
+
+
+def gaussian(number: int, dimension: int, like: Array, seed: int) -> Array:
+    """Return standard normal numbers."""
+    return backend.Random(seed).normal((number, dimension), like)
+
+
+LAWS: dict[str, ProbeMaker] = {"rademacher": rademacher, "gaussian": gaussian}
 
 
 @dataclass(frozen=True)
@@ -147,14 +155,14 @@ def estimate_diagonal(
     >>> found.diagonal
     array([0.5, 0.2])
     """
-    group = Alone() if group is None else group
+    group = ALONE if group is None else group
     sums, told = ProbeSums(probes is rademacher), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None
     in_threads = probes is rademacher and image is None and backend.is_numpy(scaling)
     for index, first in enumerate(range(0, n_probes, block)):
         shape = min(block, n_probes - first), scaling.shape[0]
-        p = (_bits if in_threads else probes)(*shape, like, _block_seed(seed, index))
+        p = (_bits if in_threads else probes)(*shape, like, backend.seed_from(seed, index))
         beginning = extra if index == 0 else None
         # Every process takes every so many of the systems; the extra ones come first.
         n_first = 0 if beginning is None else n_extra
@@ -184,7 +192,9 @@ def estimate_diagonal(
             sums.add(p, x, scaling)
         told.append(Solved.of(found, skip))
     beside = sums.share(group, beside, scaling)
-    everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
+    everyone = told
+    if group.size > 1:
+        everyone = [solved for of_rank in group.gather(told) for solved in of_rank]
     diagonal, variance = sums.finish(n_probes, scaling)
     return DiagonalEstimate(
         diagonal=diagonal,
@@ -251,7 +261,3 @@ def _bits(number: int, dimension: int, like: Array, seed: int) -> Array:
     if backend.is_complex(like):
         return rademacher(number, dimension, like, seed)
     return backend.Random(seed).bits((number, dimension))
-
-
-def _block_seed(seed: int, index: int) -> int:
-    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)[0])

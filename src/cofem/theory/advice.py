@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse.linalg
 
 from cofem import backend
-from cofem.model.options import whole_number
+from cofem.arguments import whole_number
 from cofem.operators import LinearOperator, as_operator
 from cofem.theory.columns import active_gram
 from cofem.theory.steps import condition_from_range, scaled_range, steps_needed

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.model.options import whole_number
+from cofem.arguments import whole_number
 from cofem.theory.columns import active_gram, isometry_constant, positive
 from cofem.theory.scaling import resolve_theta, spectral_departure
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.model.options import whole_number
+from cofem.arguments import whole_number
 from cofem.theory.columns import active_gram, isometry_constant
 from cofem.theory.probes import smallest_eigenvalue
 from cofem.theory.scaling import resolve_theta, spectral_departure

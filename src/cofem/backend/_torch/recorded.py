@@ -38,7 +38,7 @@ class _Recording:
 
 
 def in_one_launch(
-    function: Callable[..., tuple[Any, ...]], arguments: Sequence[Any], constants: dict[str, Any]
+    function: Callable[..., tuple[Any, ...]], *arguments: Any, **constants: Any
 ) -> tuple[Any, ...]:
     """Return ``function(*arguments, **constants)``, see :func:`cofem.backend.in_one_launch`."""
     if sum(a.numel() * a.element_size() for a in arguments) > LARGEST:

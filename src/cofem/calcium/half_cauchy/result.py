@@ -24,7 +24,7 @@ def model_of(result: Deconvolution, cell: int) -> tuple[Any, np.ndarray, np.ndar
     """Return kernel, trace, noise precision and prior precision of a cell."""
     if result.model == "jumps":
         raise ValueError(
-            'the model of jumps has no Gaussian posterior: deconvolve with method="banded"'
+            'method "jumps" has no Gaussian posterior; deconvolve with method="banded" for one'
         )
     row = result.row(cell)
     if not math.isfinite(row["tau_d"]):

@@ -6,13 +6,14 @@ wide, speak only in traces that say nothing. A named indicator makes them narrow
 a prior, not a verdict.
 
 This is a driver: it compares ends of the recursions of ``passes``, which are exact and have
-nothing to iterate, and chooses among them.
+nothing to iterate, and chooses among them. The choice is a generator that asks for evidence and
+does not know who computes it: one cell after the other here, many at a time on a GPU.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -88,17 +89,56 @@ def search(
     >>> bool(0.15 < found.constants.tau_d < 0.6)
     True
     """
+    reached = float(np.quantile(y[seen], REACHED_SHARE))
+    asking = climbing(reached, framerate, fixed, indicator)
+    at = next(asking)
+    while True:
+        evidence = log_evidence(build_states(at, framerate), y - at.level, seen)
+        try:
+            at = asking.send(evidence)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+# What is asked for, what is told, and the answer at the end.
+Climb = Generator[Constants, float, Found]
+Part = Generator[Constants, float, Constants]
+Score = Generator[Constants, float, float]
+
+
+def climbing(
+    reached: float,
+    framerate: float,
+    fixed: Mapping[str, float],
+    indicator: Indicator | None = None,
+) -> Climb:
+    """Yield constants, be sent the log evidence of the trace under them, return the best.
+
+    Parameters
+    ----------
+    reached : float
+        The quantile ``REACHED_SHARE`` of the trace, in units of its noise.
+    framerate, fixed, indicator
+        As for :func:`search`.
+
+    Examples
+    --------
+    >>> asking = climbing(20.0, 30.0, {"level": 0.0, "curvature": 0.0})
+    >>> next(asking).tau_d  # the first step, longer than where it starts
+    0.989949494
+    """
     low = LOWEST._replace(tau_d=max(LOWEST.tau_d, LEAST_FRAMES / framerate))
     # From the same place with a name and without: only then is the name no more than a prior.
     start = START._replace(tau_d=max(START.tau_d, low.tau_d))._replace(**fixed)
-    reached = float(np.quantile(y[seen], REACHED_SHARE)) / math.sqrt(HEIGHT_RATE / framerate)
-    held = {*fixed} if reached < REACHED * HEIGHT else {*fixed, "height"}
+    small = reached / math.sqrt(HEIGHT_RATE / framerate) < REACHED * HEIGHT
+    held = {*fixed} if small else {*fixed, "height"}
     free = [name for name in ORDER if name not in held]
     known: dict[Constants, float] = {}
 
-    def score(at: Constants) -> float:
+    def score(at: Constants) -> Score:
         if at not in known:
-            known[at] = _score(at, y, seen, framerate, indicator, fixed)
+            evidence = yield at
+            known[at] = evidence + _log_prior(at, indicator, fixed)
         return known[at]
 
     best = start
@@ -106,7 +146,7 @@ def search(
         before = best
         for name in free:
             for sign in (1, -1):
-                tried = _climb(best, name, sign, low, score)
+                tried = yield from _climb(best, name, sign, low, score)
                 if tried != best:
                     best = tried
                     break
@@ -114,12 +154,13 @@ def search(
             break
     room = FACTORS["tau_d"]
     limit = "tau_d" not in fixed and not (low.tau_d * room <= best.tau_d <= HIGHEST.tau_d / room)
-    return Found(best, score(best), limit, len(known))
+    final = yield from score(best)
+    return Found(best, final, limit, len(known))
 
 
 def _climb(
-    at: Constants, name: str, sign: int, low: Constants, score: Callable[[Constants], float]
-) -> Constants:
+    at: Constants, name: str, sign: int, low: Constants, score: Callable[[Constants], Score]
+) -> Part:
     """Move one constant in one direction while the score climbs."""
     while True:
         value = getattr(at, name)
@@ -128,20 +169,16 @@ def _climb(
         if not getattr(low, name) <= moved <= getattr(HIGHEST, name):
             return at
         there = at._replace(**{name: moved})
-        if there.tau_r > there.tau_d / 1.5 or score(there) <= score(at):
+        if there.tau_r > there.tau_d / 1.5:
+            return at
+        above = yield from score(there)
+        here = yield from score(at)
+        if above <= here:
             return at
         at = there
 
 
-def _score(
-    at: Constants,
-    y: np.ndarray,
-    seen: np.ndarray,
-    framerate: float,
-    indicator: Indicator | None,
-    fixed: Mapping[str, float],
-) -> float:
-    states = build_states(at, framerate)
+def _log_prior(at: Constants, indicator: Indicator | None, fixed: Mapping[str, float]) -> float:
     centre = START if indicator is None else indicator
     prior = 0.0
     if "tau_d" not in fixed:
@@ -149,4 +186,4 @@ def _score(
         prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
     if "tau_r" not in fixed:
         prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / RISE_SPREAD) ** 2
-    return log_evidence(states, y - at.level, seen) + prior
+    return prior

@@ -12,7 +12,6 @@ from cofem.backend.distributed import Group
 from cofem.learning.moments.cavities import Cavities, lowest_ratio
 from cofem.learning.moments.gaussian import Moments, Report, log_evidence
 from cofem.learning.moments.leverage import probed_leverage
-from cofem.learning.moments.probe_laws import iteration_seed, probe_maker
 from cofem.learning.moments.shrinkage import bounded_variance, shrink_report
 from cofem.model.methods import CoFEM
 from cofem.model.model import Family
@@ -20,11 +19,7 @@ from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 from cofem.solvers.cg import solve
 from cofem.solvers.preconditioners import preconditioner_diagonal
-from cofem.solvers.probes import (
-    ExtraSystems,
-    estimate_diagonal,
-    rademacher,
-)
+from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal, rademacher
 from cofem.solvers.quadrature import log_determinant
 from cofem.solvers.systems import Matrix, posterior_precision
 from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
@@ -116,12 +111,12 @@ class CovarianceFreeEStep:
             scaling,
             like=self._like,
             n_probes=options.n_probes,
-            seed=iteration_seed(self._seed, iteration),
+            seed=self._seed_of(iteration),
             preconditioner=self._preconditioner(alpha),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
             block=self._block,
-            probes=probe_maker(options.probes),
+            probes=LAWS[options.probes] if isinstance(options.probes, str) else options.probes,
             joint=options.joint_tolerance,
             extra=mean_system,
             image=sparsifier,
@@ -133,8 +128,8 @@ class CovarianceFreeEStep:
         if pull is not None:
             cavity, departs = self._cavities.update(found, alpha, iteration)
         if sparsifier is None:
-            variance, trace = backend.in_one_launch(
-                bounded_variance, found.diagonal, found.variance, alpha, self._norms,
+            variance, trace = backend.in_one_launch(bounded_variance, alpha)(
+                found.diagonal, found.variance, alpha, self._norms,
                 self._ceiling, n_probes=found.n_probes, scaled=options.scaled_probes,
                 noise_precision=self.family.noise_precision, shrinkage=options.shrinkage,
             )  # fmt: skip
@@ -158,6 +153,9 @@ class CovarianceFreeEStep:
             trouble=trouble_of(mean_status, "mean"),
         )
 
+    def _seed_of(self, iteration: int) -> int:
+        return backend.seed_from(*self._seed, iteration + 1)  # −1: the report's
+
     def _pulled(self, pull: Array | None) -> Array:
         if pull is None:
             return self._rhs
@@ -174,7 +172,7 @@ class CovarianceFreeEStep:
             like=self._like,
             n_probes=options.n_probes,
             # The probes of the posterior: what chance adds to both cancels in part.
-            seed=iteration_seed(self._seed, iteration),
+            seed=self._seed_of(iteration),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
         )
@@ -227,7 +225,7 @@ class CovarianceFreeEStep:
             xp.sqrt(scale),
             like=self._like,
             n_probes=options.report_probes,
-            seed=iteration_seed(self._seed, -1),
+            seed=self._seed_of(-1),
             preconditioner=scale,
             rtol=self._tolerance(options.report_rtol),
             max_steps=options.max_cg_steps,

@@ -22,9 +22,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.moments import shrinkage_kernels as kernels
+from cofem.solvers.compiled import REORDERED, compiled
 from cofem.solvers.mean_field import field_factor
 
 
@@ -106,9 +108,9 @@ def bounded_variance(
         c = weight = 0.0
         if shrinkage:
             c = field_factor(alpha, theta, noise_precision, trace)
-            noise, departure = kernels.departures(diagonal, spread, n_probes, alpha, theta, c)
+            noise, departure = _departures(diagonal, spread, n_probes, alpha, theta, c)
             weight = noise / departure if departure > noise else 1.0
-        return kernels.bounded(diagonal, weight, alpha, theta, ceiling, c), trace
+        return _bounded(diagonal, weight, alpha, theta, ceiling, c), trace
     if shrinkage:
         diagonal = shrink(diagonal, spread, n_probes, alpha, theta, noise_precision).h
     h = xp.clip(xp.maximum(diagonal, alpha / (alpha + ceiling)), max=1.0)
@@ -161,3 +163,43 @@ def shrink_report(
     relative = (1 - weight) ** 2 * (own / field) ** 2 + weight * (1 - weight) * noise
     error = field * xp.sqrt(relative)
     return limited, xp.where(limited == combined, error, own)
+
+
+# The passes over NumPy vectors: no temporaries, and every number is computed in double.
+
+
+@compiled(**REORDERED)
+def _departures(
+    estimate: np.ndarray,
+    spread: np.ndarray,
+    n_probes: int,
+    alpha: np.ndarray,
+    theta: np.ndarray,
+    c: float,
+) -> tuple[float, float]:
+    """Return the sums of the estimates' variances, and of their squared distances to the field."""
+    noise = departure = 0.0
+    for j in range(alpha.shape[0]):
+        h = np.float64(alpha[j]) / (alpha[j] + c * theta[j])
+        # From a single probe: the largest that its variance can be.
+        noise += np.float64(spread[j]) / n_probes if n_probes > 1 else h * (1 - h)
+        departure += (estimate[j] - h) ** 2
+    return noise, departure
+
+
+@compiled(**REORDERED)
+def _bounded(
+    estimate: np.ndarray,
+    weight: float,
+    alpha: np.ndarray,
+    theta: np.ndarray,
+    ceiling: np.ndarray,
+    c: float,
+) -> np.ndarray:
+    """Return h/α of field and estimate together, h not below α/(α + ceiling) nor above one."""
+    out = np.empty_like(alpha)
+    for j in range(alpha.shape[0]):
+        own = np.float64(alpha[j])
+        h = weight * (own / (own + c * theta[j])) + (1 - weight) * estimate[j]
+        out[j] = min(max(h, own / (own + ceiling[j])), 1.0) / own
+    return out

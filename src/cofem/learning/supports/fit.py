@@ -19,15 +19,33 @@ from cofem.learning.stopping import Verdict
 from cofem.learning.supports.sampler import (
     AGREE,
     LARGEST_COST,
-    can_sample,
     columns_alike,
     sample_supports,
     sampling_cost,
 )
 from cofem.model.model import Model
+from cofem.solvers.compiled import compiled_here
 
+# Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
+LARGEST_MATRIX = 2_000_000
 # The second chain begins with the coordinates that are more probably non-zero than not.
 LIKELY = 0.5
+
+
+def can_sample(model: Model) -> bool:
+    """Whether chains are made for this model: one task, real, a matrix that is not large."""
+    rows, columns = model.tasks[0].operator.shape
+    return (
+        compiled_here()
+        and len(model.tasks) == 1
+        and model.sparsifier is None
+        and model.tie.labels is None
+        and model.tie.coupling is None
+        and not backend.is_complex(model.like)
+        and not model.tasks[0].operator.splits_rows
+        and min(rows, columns) > 2
+        and rows * columns <= LARGEST_MATRIX
+    )
 
 
 def reason_to_sample(model: Model, ends: Sequence[End], believed: bool) -> str:

@@ -21,11 +21,8 @@ from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
 from cofem.model.model import Model
-from cofem.solvers.compiled import compiled_here
 
-# Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
-LARGEST_MATRIX = 2_000_000
-# Operations up to which they are: ten or twenty seconds where there are as many non-zeros as that.
+# Operations up to which chains are run: ten or twenty seconds where there are that many non-zeros.
 LARGEST_COST = 6e9
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
@@ -81,22 +78,6 @@ class Sampled:
     stopped: bool
 
 
-def can_sample(model: Model) -> bool:
-    """Whether chains are made for this model: one task, real, a matrix that is not large."""
-    rows, columns = model.tasks[0].operator.shape
-    return (
-        compiled_here()
-        and len(model.tasks) == 1
-        and model.sparsifier is None
-        and model.tie.labels is None
-        and model.tie.coupling is None
-        and not backend.is_complex(model.like)
-        and not model.tasks[0].operator.splits_rows
-        and min(rows, columns) > 2
-        and rows * columns <= LARGEST_MATRIX
-    )
-
-
 def sampling_cost(unknowns: int, nonzeros: int) -> float:
     """Return about how many operations the chains take."""
     looks = nonzeros + 2 * PROPOSALS
@@ -140,7 +121,7 @@ def sample_supports(
     Parameters
     ----------
     model : Model
-        For which :func:`can_sample` holds.
+        For which :func:`~cofem.learning.supports.fit.can_sample` holds.
     beta : float
         The noise precision; zero if it is to be learned.
     likely_noise : float

@@ -216,7 +216,7 @@ def coil_sensitivities(kspace: Any, calibration: int | None = None) -> np.ndarra
         from sigpy.mri.app import EspiritCalib
     except ImportError:
         raise ImportError(
-            "ESPIRiT is SigPy's: pip install sigpy, or give sensitivities of your own"
+            "estimating sensitivities by ESPIRiT needs SigPy: pip install sigpy, or give your own"
         ) from None
     y = np.asarray(kspace)
     if y.ndim == 5 or (y.ndim == 4 and not _is_volume(y)):

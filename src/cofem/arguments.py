@@ -1,8 +1,13 @@
-"""Checks of arguments that the operators share."""
+"""Checks of single arguments: a number, a flag, an array of numbers, a shape.
+
+An error names the argument, what came, and what was expected.
+"""
 
 from __future__ import annotations
 
+import math
 import operator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -48,10 +53,10 @@ def numbers(x: Any, name: str, ndim: int) -> Array:
         raise ValueError(f"{name} must be {ndim}-D, got an array of shape {tuple(x.shape)}")
     if 0 in x.shape:
         raise ValueError(f"{name} is empty: its shape is {tuple(x.shape)}")
-    x = floating(x, name)
-    if not all_finite(x):
+    checked = floating(x, name)
+    if not all_finite(checked):
         raise ValueError(f"{name} contains NaN or Inf")
-    return x
+    return checked
 
 
 def floating(x: Array, name: str) -> Array:
@@ -97,3 +102,57 @@ def image_shape(shape: Any) -> tuple[int, ...]:
     if not sides:
         raise ValueError("shape must have at least one side")
     return tuple(count(side, "shape") for side in sides)
+
+
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return a whole number as an int; an error names the argument.
+
+    Examples
+    --------
+    >>> whole_number("max_iter", 5, least=1)
+    5
+    """
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be a whole number, got {value!r}") from None
+    if number < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return number
+
+
+def between(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse what is not a finite number above ``low`` and at most ``high``."""
+    number = float(value) if isinstance(value, Real) else math.nan
+    if not (low < number <= high and math.isfinite(number)):
+        raise ValueError(
+            f"{name} must be a number above {low:g} and at most {high:g}, got {value!r}"
+        )
+
+
+def positive_or_none(name: str, value: Any) -> None:
+    """Refuse what is neither None nor a positive, finite number."""
+    if value is not None:
+        between(name, value, 0.0, float("inf"))
+
+
+def zero_or_positive(name: str, value: Any) -> None:
+    """Refuse what is not a finite number that is zero or positive."""
+    if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
+        raise ValueError(f"{name} must be zero or positive, got {value!r}")
+
+
+def flag(name: str, value: Any) -> bool:
+    """Check an option that must be True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def tolerance(value: Any) -> float:
+    """Check ``tol``."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"tol must be a number, got {value!r}")
+    if not (math.isfinite(value) and value >= 0):
+        raise ValueError(f"tol must be zero or positive, got {value}")
+    return float(value)

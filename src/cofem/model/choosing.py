@@ -1,4 +1,4 @@
-"""Which method fits a model: by name, or by structure and size."""
+"""Which method fits a model: by name, or by structure and size; and whether it can."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from cofem.model.methods import (
     Woodbury,
 )
 from cofem.model.model import Model
-from cofem.model.suitability import is_banded, refuse_unfit
-from cofem.operators import Dense, Sparse
+from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
 from cofem.operators.centred import Centred
 
 # Operations of exact EM for every D³: Cholesky, the inverse of its factor and its square.
@@ -89,3 +88,38 @@ def cheapest(n_rows: int, n_columns: int, *, dense: bool) -> Method:
     if min(exact_em, exact_woodbury) > covariance_free:
         return CoFEM()
     return EM() if exact_em <= exact_woodbury else Woodbury()
+
+
+def refuse_unfit(method: Method, model: Model) -> None:
+    """Raise ValueError for what the method cannot fit; ``method.takes`` says what it can."""
+    if method.name == Banded.name:
+        _refuse_not_banded(model)
+    asked = {
+        "joint": ("joint tasks", len(model.tasks) > 1),
+        "groups": ("groups", model.tie.labels is not None),
+        "coupling": ("a coupling", model.tie.coupling is not None),
+        "nonnegative": ("nonnegative=True", model.nonnegative),
+        "sparsifier": ("a sparsifier", model.sparsifier is not None),
+    }
+    for feature, (words, wanted) in asked.items():
+        if wanted and feature not in method.takes:
+            raise ValueError(f'method "{method.name}" does not take {words}; use "cofem"')
+
+
+def is_banded(operator: LinearOperator) -> bool:
+    """Whether there are exact recursions in linear time for this Φ."""
+    return isinstance(operator, Autoregressive) and len(operator.coefficients) <= 2
+
+
+def _refuse_not_banded(model: Model) -> None:
+    unfit = [t.operator for t in model.tasks if not is_banded(t.operator)]
+    if unfit and any(t.intercept is not None or t.weights is not None for t in model.tasks):
+        raise ValueError(
+            'method "banded" takes neither intercept=True nor noise that differs between rows; '
+            'use "cofem" or "auto"'
+        )
+    if unfit:
+        raise ValueError(
+            'method "banded" needs phi to be an operators.Autoregressive of order 1 or 2, '
+            f"got {unfit[0]!r}"
+        )
