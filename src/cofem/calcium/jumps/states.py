@@ -136,11 +136,11 @@ def noise_at_30(noise: float, framerate: float) -> float:
 
 def _grid(walk: float) -> tuple[np.ndarray, int]:
     below = int(min(WALK_REACH * walk, LOWEST) / SPACING)
-    return _grid_from(below), below
+    return grid_from(below), below
 
 
 @functools.lru_cache(maxsize=64)
-def _grid_from(below: int) -> np.ndarray:
+def grid_from(below: int) -> np.ndarray:
     ratio = SPACING / EVEN_UP_TO
     above = int(math.log1p(HIGHEST / EVEN_UP_TO) / ratio) + 2
     grid = EVEN_UP_TO * np.expm1(ratio * np.arange(above))
