@@ -127,10 +127,10 @@ def transformed(dff: np.ndarray, baseline: np.ndarray, response: str) -> np.ndar
 def noise_level(x: np.ndarray, settings: Settings, framerate: float | None = None) -> float:
     """Return the noise's standard deviation: the larger of spectrum and downward steps."""
     rate = settings.framerate if framerate is None else framerate
-    return max(white_noise(x, rate), downward_noise(x, rate, _rise(settings)))
+    return max(white_noise(x, rate), downward_noise(x, rate, rise_time(settings)))
 
 
-def _rise(settings: Settings) -> float:
+def rise_time(settings: Settings) -> float:
     """Return the rise time of the indicator, by all we are told."""
     if settings.tau_r is not None and settings.tau_r > 0:
         return settings.tau_r
@@ -242,7 +242,7 @@ def event_latency(kernel: Any, settings: Settings) -> float:
     """Return by how many seconds the events of a kernel without rise come late."""
     if settings.kernel is not None or settings.tau_r is not None:
         return 0.0
-    return latency(kernel.tau_d, kernel.tau_r, _rise(settings))
+    return latency(kernel.tau_d, kernel.tau_r, rise_time(settings))
 
 
 def _response(kernel: Any, z: np.ndarray) -> np.ndarray:

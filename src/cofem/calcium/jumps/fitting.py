@@ -56,7 +56,7 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     seen = np.isfinite(dff)
     if np.count_nonzero(seen) < MIN_FRAMES:
         return nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
-    fixed = _fixed(settings, given_level=baseline is not None or not settings.maximin)
+    fixed = fixed_constants(settings, given_level=baseline is not None or not settings.maximin)
     if baseline is None:
         baseline = np.zeros(len(dff))
         if settings.maximin:
@@ -78,7 +78,7 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     return _assemble(jumps, states, found, noise, above, baseline, settings)
 
 
-def _fixed(settings: Settings, given_level: bool) -> dict[str, float]:
+def fixed_constants(settings: Settings, given_level: bool) -> dict[str, float]:
     """Return the constants that the user gave."""
     fixed: dict[str, float] = {}
     if settings.tau_d is not None:

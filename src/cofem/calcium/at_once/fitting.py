@@ -1,0 +1,244 @@
+"""Many cells under the model of jumps, from fluorescence to posterior, where the data are.
+
+What ``jumps.fitting.fit_jumps`` does with one cell, and the same numbers to rounding: the
+search of a cell's constants asks for evidence, and here all cells are answered together.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.calcium.at_once import levels
+from cofem.calcium.at_once.assembly import assembled
+from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
+from cofem.calcium.at_once.tables import build_tables
+from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, noise_level, rise_time
+from cofem.calcium.jumps import fitting as one_cell
+from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
+from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
+from cofem.calcium.traces import maximin_baseline
+
+# Cells that are answered together; while some are computed, the others ask.
+TURNS = 2
+# Of the device's free memory, what one batch may take.
+SHARE_OF_MEMORY = 0.4
+# Arrays of a batch in double precision that the work before and after the recursions holds.
+ARRAYS_OVER_FRAMES = 40
+# Where a device does not tell its memory.
+CELLS_AT_ONCE = 256
+
+Answer = tuple[np.ndarray, dict[str, Array], dict[str, np.ndarray]]
+
+
+class Prepared(NamedTuple):
+    """Traces above their baselines in units of their noise; arrays (C, n) and (C,)."""
+
+    y: Array
+    seen: Array
+    baseline: Array
+    noise: np.ndarray
+    scale: np.ndarray
+    framerate: float
+    factor: int
+
+
+def fit_together(
+    rows: Array, settings: Settings, given: np.ndarray | None, batch: int | None = None
+) -> Iterator[Answer]:
+    """Yield batches: which rows, arrays over frames, numbers of cells, as ``CellFit`` names them.
+
+    Parameters
+    ----------
+    rows : array (n_cells, n_frames)
+        Fluorescence on its device; NaN where a frame is missing. Rows without enough frames,
+        or without noise, are in no batch.
+    settings : Settings
+    given : ndarray (n_cells, n_frames), optional
+        Baselines.
+    batch : int, optional
+        Cells at once; as many as there is memory for.
+    """
+    xp = backend.namespace(rows)
+    n = rows.shape[1]
+    size = _cells_at_once(rows) if batch is None else batch
+    for low in range(0, rows.shape[0], size):
+        dff = xp.astype(rows[low : low + size, :], xp.float64)
+        there = np.arange(low, low + dff.shape[0])
+        level = None if given is None else given[low : low + size]
+        data = _prepared(dff, settings, level)
+        counts = backend.to_numpy(xp.sum(xp.astype(xp.isfinite(dff), xp.int64), axis=1))
+        good = (counts >= MIN_FRAMES) & (data.noise > 1e-12 * data.scale)
+        if not good.any():
+            continue
+        data = _chosen(data, np.flatnonzero(good)) if not good.all() else data
+        found = _searched(data, settings, given is not None or not settings.maximin)
+        for mine, jumps, tables in _posteriors(data, found, n):
+            frames, cells = assembled(
+                jumps, tables, [found[i] for i in mine], data.noise[mine], data.framerate,
+                data.factor, data.baseline[int(mine[0]) : int(mine[-1]) + 1, :], settings,
+            )  # fmt: skip
+            yield there[good][mine], frames, cells
+
+
+def _cells_at_once(rows: Array) -> int:
+    left = backend.device_memory_left(rows)
+    if left is None:
+        return CELLS_AT_ONCE
+    return max(1, int(SHARE_OF_MEMORY * left / (8 * ARRAYS_OVER_FRAMES * rows.shape[1])))
+
+
+def _prepared(dff: Array, settings: Settings, given: np.ndarray | None) -> Prepared:
+    xp = backend.namespace(dff)
+    whole = bool(xp.all(xp.isfinite(dff)))
+    if not whole:  # what is missing is rare: baseline and noise of these come from the host
+        return _prepared_on_host(dff, settings, given)
+    if given is not None:
+        baseline = backend.from_numpy(given, dff)
+    elif settings.maximin:
+        baseline = levels.maximin_baselines(dff, settings.framerate, settings.window)
+    else:
+        baseline = 0 * dff
+    above, framerate, factor = levels.averaged(dff - baseline, settings.framerate, MIN_FRAMES)
+    if settings.sn is not None:
+        noise = np.full(dff.shape[0], settings.sn / math.sqrt(factor))
+    else:
+        unnamed = dataclasses.replace(settings, indicator=None, tau_r=None)
+        noise = backend.to_numpy(levels.noise_levels(above, framerate, rise_time(unnamed)))
+    scale = backend.to_numpy(xp.max(xp.abs(dff - baseline), axis=1))
+    safe = backend.from_numpy(np.where(noise > 0, noise, 1.0), dff)
+    y = above / safe[:, None]
+    return Prepared(y, xp.isfinite(y), baseline, noise, scale, framerate, factor)
+
+
+def _prepared_on_host(dff: Array, settings: Settings, given: np.ndarray | None) -> Prepared:
+    rows = backend.to_numpy(dff)
+    unnamed = dataclasses.replace(settings, indicator=None, tau_r=None)
+    baselines, traces, noises, scales = [], [], [], []
+    framerate, factor = settings.framerate, 1
+    for i, row in enumerate(rows):
+        baseline = np.zeros(len(row)) if given is None else given[i]
+        if given is None and settings.maximin:
+            baseline = np.nan_to_num(
+                maximin_baseline(row, settings.framerate, settings.window), nan=0.0
+            )
+        above = one_cell.binned(row - baseline, settings.framerate)
+        framerate, factor = above.framerate, above.factor
+        if settings.sn is not None:
+            noise = settings.sn / math.sqrt(factor)
+        else:
+            noise = noise_level(above.trace, unnamed, framerate)
+        baselines.append(baseline)
+        traces.append(above.trace / (noise if noise > 0 else 1.0))
+        noises.append(noise)
+        scales.append(np.max(np.abs(row - baseline)[np.isfinite(row)], initial=0.0))
+    y = np.array(traces)
+    return Prepared(
+        backend.from_numpy(np.nan_to_num(y), dff), backend.from_numpy(np.isfinite(y), dff),
+        backend.from_numpy(np.array(baselines), dff), np.array(noises), np.array(scales),
+        framerate, factor,
+    )  # fmt: skip
+
+
+def _chosen(data: Prepared, places: np.ndarray) -> Prepared:
+    xp = backend.namespace(data.y)
+    where = backend.from_numpy(places, data.y)
+    y, seen, baseline = (xp.take(a, where, axis=0) for a in (data.y, data.seen, data.baseline))
+    return data._replace(
+        y=y, seen=seen, baseline=baseline, noise=data.noise[places], scale=data.scale[places]
+    )
+
+
+def _searched(data: Prepared, settings: Settings, given_level: bool) -> list[Found]:
+    """Find every cell's constants in its liveliest stretch."""
+    xp = backend.namespace(data.y)
+    fixed = one_cell.fixed_constants(settings, given_level)
+    fixes = [dict(fixed) for _ in data.noise]
+    if settings.response == "log":  # a jump grows with 1 + dF/F
+        for mine, noise in zip(fixes, data.noise, strict=True):
+            mine["curvature"] = HEIGHT * noise_at_30(noise, data.framerate)
+    known = {"tau_d", "tau_r", "curvature"} <= fixes[0].keys()
+    length = one_cell.SEARCHED_GIVEN if known else one_cell.SEARCHED
+    starts = levels.liveliest_starts(data.y, length)
+    y, seen = (levels.stretches(a, starts, length) for a in (data.y, data.seen))
+    number = xp.sum(xp.astype(seen, xp.int64), axis=1)
+    high = levels.quantile(xp.where(seen, y, 0 * y + math.inf), number, REACHED_SHARE)
+    reached = backend.to_numpy(high)
+    asking = [
+        climbing(float(top), data.framerate, mine, settings.indicator)
+        for top, mine in zip(reached, fixes, strict=True)
+    ]
+
+    def ask(cells: Sequence[int], constants: Sequence[Constants]) -> Array:
+        where = backend.from_numpy(np.asarray(cells, dtype=np.int64), y)
+        tables = build_tables(constants, data.framerate, y)
+        return log_evidence(tables, xp.take(y, where, axis=0), xp.take(seen, where, axis=0))
+
+    return answered(asking, ask)
+
+
+def answered(
+    asking: Sequence[Climb], ask: Callable[[Sequence[int], Sequence[Constants]], Array]
+) -> list[Found]:
+    """Answer what searches ask until all have ended; ``ask`` may return before it is done."""
+    found: list[Any] = [None] * len(asking)
+    turns = []
+    for first in range(TURNS):
+        at = {i: next(asking[i]) for i in range(first, len(asking), TURNS)}
+        if at:
+            turns.append((at, ask([*at], [*at.values()])))
+    while turns:
+        at, answer = turns.pop(0)
+        following = {}
+        for i, evidence in zip(at, backend.to_numpy(answer), strict=True):
+            try:
+                following[i] = asking[i].send(float(evidence))
+            except StopIteration as end:
+                found[i] = end.value
+        if following:
+            turns.append((following, ask([*following], [*following.values()])))
+    return found
+
+
+def _posteriors(
+    data: Prepared, found: list[Found], n: int
+) -> Iterator[tuple[np.ndarray, ManyJumps, Any]]:
+    """Yield which cells, their posterior, and their tables."""
+    frames = min(data.y.shape[1], one_cell.STRETCH + 2 * _margin(data.framerate))
+    left = backend.device_memory_left(data.y)
+    size = CELLS_AT_ONCE
+    if left is not None:
+        sample = build_tables([found[0].constants], data.framerate, data.y)
+        size = max(1, int(SHARE_OF_MEMORY * left / (bytes_of_posterior(sample, frames) + 64 * n)))
+    for low in range(0, len(found), size):
+        mine = np.arange(low, min(low + size, len(found)))
+        tables = build_tables([found[i].constants for i in mine], data.framerate, data.y)
+        y, seen = (a[low : low + size, :] for a in (data.y, data.seen))
+        yield mine, _in_pieces(tables, y, seen, _margin(data.framerate)), tables
+
+
+def _margin(framerate: float) -> int:
+    return math.ceil(one_cell.MARGIN_SECONDS * framerate)
+
+
+def _in_pieces(tables: Any, y: Array, seen: Array, margin: int) -> ManyJumps:
+    """Return the posterior, piece by piece with margins that are cut off again."""
+    n, stretch = y.shape[1], one_cell.STRETCH
+    if n <= stretch + 2 * margin:
+        return posterior(tables, y, seen)
+    xp = backend.namespace(y)
+    parts = []
+    for start in range(0, n, stretch):
+        low, high = max(0, start - margin), min(n, start + stretch + margin)
+        # Rows that lie together: the kernels count on it.
+        found = posterior(tables, y[:, low:high] + 0, seen[:, low:high] & seen[:, low:high])
+        inside = slice(start - low, min(start + stretch, n) - low)
+        parts.append([found.log_evidence, *(a[:, inside] for a in found[1:])])
+    evidence = sum(part[0] for part in parts)
+    return ManyJumps(evidence, *(xp.concat(a, axis=1) for a in zip(*(p[1:] for p in parts), strict=True)))
