@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from cofem import backend
 from cofem.calcium.arguments import levels_of, settings_of, traces_of
+from cofem.calcium.at_once.fitting import fit_together
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, fit_cell
 from cofem.calcium.jumps.fitting import fit_jumps
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
@@ -51,8 +53,9 @@ def deconvolve(
     dff : array (n_frames,) or (n_cells, n_frames)
         dF/F, as a fraction if ``response="log"`` or the method is another than "jumps";
         otherwise in any unit, also raw fluorescence: times and probabilities are the same,
-        and heights have its unit. NaN: the frame is missing. Tensors are welcome; the result
-        is made of NumPy's arrays all the same, as the work is done on the host.
+        and heights have its unit. NaN: the frame is missing. Tensors are welcome, and under
+        "jumps" those on an NVIDIA GPU are worked on there, all cells together; the result is
+        made of NumPy's arrays all the same.
     framerate : float
         Frames per second.
     tau_d, tau_r : float, optional
@@ -124,6 +127,18 @@ def deconvolve(
     }
 
     fit = fit_jumps if settings.jumps else fit_cell
+    rest, done = list(range(len(rows))), 0
+    if settings.jumps and backend.is_array(dff) and backend.has_engine(dff):
+        there = dff.reshape(rows.shape)
+        for which, frames, numbers in fit_together(there, settings, levels):
+            for name, array in over.items():
+                array[which] = backend.to_numpy(frames[name])
+            for name, values in cells.items():
+                for i, value in zip(which, numbers[name].tolist(), strict=True):
+                    values[i] = value
+            rest, done = sorted({*rest} - {*which.tolist()}), done + len(which)
+            if callback is not None:
+                callback(done)
 
     def one(i: int) -> None:
         level = None if levels is None else levels[i]
@@ -133,7 +148,7 @@ def deconvolve(
         for name, values in cells.items():
             values[i] = getattr(found, name)
 
-    for done, _ in enumerate(as_done(one, range(len(rows)), _threads(n_jobs)), start=1):
+    for done, _ in enumerate(as_done(one, rest, _threads(n_jobs)), start=done + 1):
         if callback is not None:
             callback(done)
     return _result(traces, over, cells, settings)

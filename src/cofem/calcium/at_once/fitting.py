@@ -18,7 +18,7 @@ from cofem.backend import Array
 from cofem.calcium.at_once import levels
 from cofem.calcium.at_once.assembly import assembled
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
-from cofem.calcium.at_once.tables import build_tables
+from cofem.calcium.at_once.tables import Tables, build_tables
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, noise_level, rise_time
 from cofem.calcium.jumps import fitting as one_cell
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
@@ -208,7 +208,7 @@ def answered(
 
 def _posteriors(
     data: Prepared, found: list[Found], n: int
-) -> Iterator[tuple[np.ndarray, ManyJumps, Any]]:
+) -> Iterator[tuple[np.ndarray, ManyJumps, Tables]]:
     """Yield which cells, their posterior, and their tables."""
     frames = min(data.y.shape[1], one_cell.STRETCH + 2 * _margin(data.framerate))
     left = backend.device_memory_left(data.y)
@@ -227,7 +227,7 @@ def _margin(framerate: float) -> int:
     return math.ceil(one_cell.MARGIN_SECONDS * framerate)
 
 
-def _in_pieces(tables: Any, y: Array, seen: Array, margin: int) -> ManyJumps:
+def _in_pieces(tables: Tables, y: Array, seen: Array, margin: int) -> ManyJumps:
     """Return the posterior, piece by piece with margins that are cut off again."""
     n, stretch = y.shape[1], one_cell.STRETCH
     if n <= stretch + 2 * margin:
@@ -241,4 +241,5 @@ def _in_pieces(tables: Any, y: Array, seen: Array, margin: int) -> ManyJumps:
         inside = slice(start - low, min(start + stretch, n) - low)
         parts.append([found.log_evidence, *(a[:, inside] for a in found[1:])])
     evidence = sum(part[0] for part in parts)
-    return ManyJumps(evidence, *(xp.concat(a, axis=1) for a in zip(*(p[1:] for p in parts), strict=True)))
+    arrays = zip(*(part[1:] for part in parts), strict=True)
+    return ManyJumps(evidence, *(xp.concat(a, axis=1) for a in arrays))

@@ -78,6 +78,8 @@ class EdgeLearner:
             raise ValueError(f"ties must be one of {', '.join(TIES)}, got {ties!r}")
         self._edges, self._shrinkage, self._ties = edges, shrinkage, ties
         self._n_parts = n_parts
+        # What decides the operations: learners of one kind are one to a recording.
+        self._key = (edges.shape, edges.n_images, coupling, shrinkage, ties, n_parts)
         self._smooth = Smoothing(edges.shape, coupling)
         weight = self._smooth.column_norms_squared(np.empty(0))
         self.neighbours = 1 / float(weight[0])
@@ -86,7 +88,7 @@ class EdgeLearner:
         self._rows, self._columns = np.triu_indices(n)
         position = np.zeros((n, n), dtype=np.int64)
         position[self._rows, self._columns] = np.arange(len(self._rows))
-        self._position = np.maximum(position, position.T).ravel()
+        self._position = backend.Constant(np.maximum(position, position.T).ravel())
 
     def learn(self, mean: Array, draws: Array, floor: Array) -> EdgePrior:
         """Return the prior after an M-step.
@@ -100,6 +102,19 @@ class EdgeLearner:
         floor : array (I,)
             The least variance of a gradient, by image.
         """
+        if backend.is_numpy(mean) or self._ties != "tensor":  # the others bring arrays along
+            return self.learned(mean, draws, floor)
+        learn = backend.in_one_launch(_learned_arrays, mean)
+        return EdgePrior(*learn(mean, draws, floor, learner=self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, EdgeLearner) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def learned(self, mean: Array, draws: Array, floor: Array) -> EdgePrior:
+        """Do what :meth:`learn` does, operation by operation."""
         moments = self._moments(self._edges.gradient(mean[None, ...]), 1.0)
         if draws.shape[0]:
             moments = moments + self._moments(self._edges.gradient(draws), 1 / draws.shape[0])
@@ -110,6 +125,10 @@ class EdgeLearner:
         """Σ_s g gᵀ, the upper triangle as rows (n(n+1)/2, P)."""
         xp = backend.namespace(g)
         columns = xp.moveaxis(g, 2, 0)  # (n, S, P)
+        if not backend.is_numpy(g):  # few operations, of many numbers each
+            rows = [xp.sum(columns[a : a + 1, ...] * columns[a:, ...], axis=1)
+                    for a in range(columns.shape[0])]  # fmt: skip
+            return weight * xp.concat(rows)
         products = [
             xp.sum(columns[int(a), ...] * columns[int(b), ...], axis=0)
             for a, b in zip(self._rows, self._columns, strict=True)
@@ -125,7 +144,7 @@ class EdgeLearner:
     def _unpacked(self, packed: Array) -> Array:
         xp = backend.namespace(packed)
         n = self._edges.n_components
-        order = backend.from_numpy(self._position, packed)
+        order = self._position.like(packed)
         return xp.reshape(xp.take(xp.matrix_transpose(packed), order, axis=1), (-1, n, n))
 
     def _tied(self, covariance: Array) -> Array:
@@ -163,12 +182,42 @@ class EdgeLearner:
             added = backend.to_numpy(added).astype(covariance.dtype)
             _invert(covariance, added, weight, tensor, factor)
             return EdgePrior(tensor, factor, spread)
-        eye = _constant(np.eye(self._edges.n_components), covariance)
-        diagonal = added[:, :, None] * eye
-        lower = xp.linalg.cholesky((1 - self._shrinkage) * covariance + diagonal)
-        inverse = xp.linalg.inv(lower)
-        root = xp.matrix_transpose(inverse)
-        return EdgePrior(xp.matmul(root, inverse), root, spread)
+        root = _inverse_factor((1 - self._shrinkage) * covariance, added)
+        return EdgePrior(xp.matmul(root, xp.matrix_transpose(root)), root, spread)
+
+
+def _learned_arrays(
+    mean: Array, draws: Array, floor: Array, *, learner: EdgeLearner
+) -> tuple[Array, ...]:
+    found = learner.learned(mean, draws, floor)
+    return found.tensor, found.factor, found.spread
+
+
+def _inverse_factor(covariance: Array, added: Array) -> Array:
+    """Return F with F Fᵀ = S⁻¹ at every pixel, S = covariance (P, n, n) + diag(added (P, n)).
+
+    Cholesky column by column, of all pixels at once. A library's own looks whether it
+    succeeded, for which a GPU has to wait; here rounding cannot take away what was added.
+    """
+    xp = backend.namespace(covariance)
+    n = covariance.shape[1]
+    rest, least = xp.moveaxis(covariance, 0, 2) + 0, added.T + 0  # pixels along memory
+    columns, pivots = [], []
+    for b in range(n):
+        pivot = xp.sqrt(xp.maximum(rest[0, 0, :] + least[b, :], least[b, :]))
+        below = rest[1:, 0, :] / pivot[None, :]
+        rest = rest[1:, 1:, :] - below[:, None, :] * below[None, :, :]
+        columns.append(below)
+        pivots.append(pivot)
+    nothing = 0 * least
+    rows: list[Array] = []  # of the inverse
+    for a in range(n):
+        own = xp.concat([nothing[:a, :], 1 / pivots[a][None, :], nothing[a + 1 :, :]])
+        if rows:
+            left = xp.stack([columns[k][a - k - 1, :] for k in range(a)])
+            own = own - xp.sum(left[:, None, :] * xp.stack(rows), axis=0) / pivots[a][None, :]
+        rows.append(own)
+    return xp.moveaxis(xp.stack(rows, axis=1), 2, 0) + 0
 
 
 def _constant(matrix: np.ndarray, like: Array) -> Array:

@@ -16,6 +16,14 @@ from cofem.mri.image.edges import Edges
 from cofem.mri.image.phase_field import PhaseBlock
 from cofem.mri.scanner.encoding import Encoding
 from cofem.solvers import CGResult, solve
+from cofem.solvers.systems import Bulk
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """What products need of a prior, strength and all."""
+
+    packed: Array
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,7 @@ class ImagePrecision:
 
     encoding: Encoding
     edges: Edges
-    prior: EdgePrior
+    prior: EdgePrior | _Packed
     factor: Array
     strength: float = 1.0
     scale: float = 1.0
@@ -48,10 +56,13 @@ class ImagePrecision:
     @cached_property
     def tensor(self) -> Array:
         """T times the strength."""
+        assert isinstance(self.prior, EdgePrior)
         return self.prior.tensor if self.strength == 1 else self.strength * self.prior.tensor
 
     @cached_property
     def _packed(self) -> Array:
+        if isinstance(self.prior, _Packed):
+            return self.prior.packed
         return self.edges.packed(self.tensor)
 
     @cached_property
@@ -84,6 +95,26 @@ class ImagePrecision:
         return xp.concat([out, phase.mixed(more + own)], axis=1)
 
     product = bulk
+
+    def bulk_parts(self) -> Bulk:
+        """Return what :meth:`bulk` is made of: what changes between iterations is its input."""
+        phase, encoding, edges = self.phase, self.encoding, self.edges
+        waves = None if phase is None else phase.waves
+        moving = encoding.moving(self.factor)
+        inputs = [self.factor, self._packed, *moving]
+        if phase is not None:
+            inputs += [phase.sizes, phase.magnitude, *([] if phase.mix is None else [phase.mix])]
+
+        def apply(rows: Array, factor: Array, packed: Array, *more: Array) -> Array:
+            own = phase
+            if own is not None:
+                fields = more[len(moving) :]
+                mix = None if own.mix is None else fields[2]
+                own = PhaseBlock(own.waves, fields[0], fields[1], own.pull, mix)
+            at = encoding.moved(more[: len(moving)])
+            return ImagePrecision(at, edges, _Packed(packed), factor, phase=own).bulk(rows)
+
+        return Bulk((encoding.plan, edges, waves), tuple(inputs), apply)
 
     def with_unit_scale(self) -> ImagePrecision:
         """Return itself: the scale is one."""
@@ -181,6 +212,7 @@ class ImagePrecision:
         xp = backend.namespace(like)
         noise = self.encoding.draw(random, number, self.factor)
         white = random.normal((number, self.edges.size, self.edges.n_components), like)
+        assert isinstance(self.prior, EdgePrior)
         inner = apply_at_pixels(self.prior.factor, white)
         if self.strength != 1:
             inner = self.strength**0.5 * inner

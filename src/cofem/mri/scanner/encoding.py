@@ -7,6 +7,7 @@ order here, whatever the caller uses.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any, final
@@ -15,6 +16,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random, SameArray
+
+
+class Plan:
+    """Stands for the samples and the transform that an encoding and its turned ones share."""
 
 
 class Encoding(ABC):
@@ -31,8 +36,11 @@ class Encoding(ABC):
         1 for real contrasts, 2 for complex ones.
     samples : array (L,)
         Measured numbers (complex) of every contrast, coils counted.
+    plan : Plan
+        With the same one, products differ only by what :meth:`moving` returns.
     """
 
+    plan: Plan
     shape: tuple[int, ...]
     n_parts: int
     samples: np.ndarray
@@ -56,6 +64,14 @@ class Encoding(ABC):
     def turned(self, turn: Array) -> Encoding:
         """Return the encoding of images that were divided by ``turn``, (L, P)."""
         raise TypeError("real images have no phase")
+
+    def moving(self, like: Array) -> tuple[Array, ...]:
+        """Return the arrays that :meth:`turned` changes, in the precision of ``like``."""
+        return ()
+
+    def moved(self, moving: tuple[Array, ...]) -> Encoding:
+        """Return the encoding with others of those arrays."""
+        return self
 
     @abstractmethod
     def assembled(self, x: np.ndarray) -> np.ndarray:
@@ -105,7 +121,8 @@ class RealEncoding(Encoding):
 
     def __init__(self, mask: Array) -> None:
         xp = backend.namespace(mask)
-        self.shape = tuple(mask.shape[1:])
+        self.plan, self.shape = Plan(), tuple(mask.shape[1:])
+        self._copies: dict[Any, Array] = {}  # of the weights, in other precisions
         self._axes = tuple(range(-len(self.shape), 0))
         both = (mask + mirrored(mask, self._axes)) / 2
         self._weights = both[..., : self.shape[-1] // 2 + 1]
@@ -147,7 +164,9 @@ class RealEncoding(Encoding):
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
-        weights = xp.astype(self._weights, factor.dtype, copy=False)
+        if factor.dtype not in self._copies:
+            self._copies[factor.dtype] = xp.astype(self._weights, factor.dtype, copy=False)
+        weights = self._copies[factor.dtype]
         return weights * xp.reshape(factor, (-1, *[1] * len(self.shape)))
 
 
@@ -157,7 +176,7 @@ class CoilEncoding(Encoding):
 
     def __init__(self, mask: Array, sensitivities: Array, real: bool) -> None:
         xp = backend.namespace(mask)
-        self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
+        self.plan, self.shape, self.n_parts = Plan(), tuple(mask.shape[1:]), 1 if real else 2
         self._axes = tuple(range(-len(self.shape), 0))
         self._mask, self._coils = mask[:, None, ...], sensitivities
         self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
@@ -200,7 +219,21 @@ class CoilEncoding(Encoding):
         """Return the encoding of images that were divided by ``turn``, (L, P)."""
         xp = backend.namespace(turn)
         coils = self._coils * xp.reshape(turn, (turn.shape[0], 1, *self.shape))
-        return CoilEncoding(self._mask[:, 0, ...], coils, real=False)
+        return self._with_coils(coils)
+
+    def moving(self, like: Array) -> tuple[Array, ...]:
+        """Return the coils."""
+        return (self._coils_like(like),)
+
+    def moved(self, moving: tuple[Array, ...]) -> CoilEncoding:
+        """Return the encoding of other coils."""
+        return self._with_coils(*moving)
+
+    def _with_coils(self, coils: Array) -> CoilEncoding:
+        """A turn changes no modulus: what was summed of the coils stays."""
+        found = copy.copy(self)
+        found._coils, found._copies = coils, {}
+        return found
 
     def assembled(self, x: np.ndarray) -> np.ndarray:
         """Return the contrasts."""
