@@ -19,9 +19,11 @@ import torch
 
 import cofem
 from cofem import simulate
+from gpu_calcium import deconvolution
 from gpu_large import hundred_million
 from gpu_libraries import libraries
 from gpu_many import many_problems
+from gpu_mri import reconstruction
 from gpu_operators import of_operators
 from gpu_prior import prior
 from gpu_steps import steps
@@ -143,6 +145,8 @@ SECTIONS: dict[str, Callable[[bool], str]] = {
     "dense": rivals,
     "many": many_problems,
     "large": hundred_million,
+    "calcium": deconvolution,
+    "mri": reconstruction,
     "libraries": libraries,
 }
 

@@ -85,9 +85,7 @@ def _transitions(tables: Tables, factors: np.ndarray) -> list[Array]:
     for j in range(factors.shape[1]):
         target = tables.target[:, j, :, None]
         up = tables.share[:, j, :, None]
-        step = xp.where(target == state, 1 - up, 0 * up) + xp.where(
-            target + 1 == state, up, 0 * up
-        )
+        step = xp.where(target == state, 1 - up, 0 * up) + xp.where(target + 1 == state, up, 0 * up)
         step = tables.weight[:, j, None, None] * step
         out = [so_far + float(row[j]) * step for so_far, row in zip(out, factors, strict=True)]
     return out

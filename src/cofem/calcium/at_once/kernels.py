@@ -26,7 +26,7 @@ def _gathered(old, target, share, first, weight, cell, i, start, low, high, top,
     mass = tl.zeros([LANES], tl.float64)
     mean = tl.zeros([LANES], tl.float64)
     square = tl.zeros([LANES], tl.float64)
-    for j in range(0, J):
+    for j in range(J):
         row = (cell * J + j) * K
         reached = tl.load(target + row + low)
         last = tl.load(target + row + high) + 1
@@ -39,7 +39,7 @@ def _gathered(old, target, share, first, weight, cell, i, start, low, high, top,
             begin = tl.maximum(begin, low)
             end = tl.where(inside, tl.minimum(end, high + 1), begin)
             chance = tl.load(weight + cell * J + j)
-            for d in range(0, tl.max(end - begin, axis=0)):
+            for d in range(tl.max(end - begin, axis=0)):
                 k = begin + d
                 on = k < end
                 up = tl.load(share + row + k, mask=on, other=0.0)
@@ -64,7 +64,7 @@ def forward(y, seen, calcium, target, share, first, weight, level, height, rise,
     low = tl.load(floor + cell)
     high = low * 0 + (K - 1)
     total_evidence = calm * 0
-    for t in range(0, n):
+    for t in range(n):
         old, new = base + (t % 2) * 3 * K, base + ((t + 1) % 2) * 3 * K
         value = (tl.load(y + cell * n + t) - calm) / tall
         there = tl.load(seen + cell * n + t) != 0
@@ -146,7 +146,7 @@ def backward(calcium, number, target, share, weight, weights, likelihoods, range
     lane = tl.arange(0, LANES)
     later, ahead = work + cell * ROWS * K, work + cell * ROWS * K + K
     scale = tl.load(calcium) * 0 + 1
-    for s in range(0, n):
+    for s in range(n):
         t = n - 1 - s
         low = tl.load(ranges + (cell * n + t) * 2)
         high = tl.load(ranges + (cell * n + t) * 2 + 1)
@@ -184,7 +184,7 @@ def backward(calcium, number, target, share, weight, weights, likelihoods, range
                 mass = mass.to(tl.float64)
                 inside = inside & (mass > 0)
                 sum_all = tl.zeros([LANES], tl.float64)
-                for j in range(0, J):
+                for j in range(J):
                     row = (cell * J + j) * K
                     i = tl.load(target + row + k, mask=inside, other=0)
                     up = tl.load(share + row + k, mask=inside, other=0.0)

@@ -230,7 +230,7 @@ class CoilEncoding(Encoding):
         return self._with_coils(*moving)
 
     def _with_coils(self, coils: Array) -> CoilEncoding:
-        """A turn changes no modulus: what was summed of the coils stays."""
+        """Return it with other coils of the same modulus, whose sums stay."""
         found = copy.copy(self)
         found._coils, found._copies = coils, {}
         return found

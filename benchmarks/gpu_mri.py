@@ -1,0 +1,165 @@
+"""``mri.reconstruct`` on one GPU: three contrasts, and a volume of eight coils.
+
+python benchmarks/gpu_mri.py [--side 256] [--profile]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from cofem import mri
+from gpu_tables import CUDA, header, seconds, table
+
+ATLAS = "sri24_pd_t2_t1_200x200.npz"
+
+
+def contrasts(name: str = ATLAS) -> tuple[np.ndarray, np.ndarray, str]:
+    """Return images (3, 200, 200), a mask, and what they are: the atlas, or a phantom."""
+    for folder in (os.environ.get("COFEM_DATA", ""), ".gpu/data"):
+        for path in (Path(folder) / name, Path(folder) / "mri" / name):
+            if path.is_file():
+                with np.load(path) as held:
+                    return held["images"], held["masks_r4_seed0_50lines"], "atlas"
+    truth = mri.phantom((200, 200))
+    return truth, mri.power_rule_mask(truth.shape, factor=4, power=4, seed=0), "phantom"
+
+
+def images(quick: bool) -> str:
+    """Return the table of three contrasts, real and complex, on the device and on the host."""
+    truth, mask, kind = contrasts()
+    rng, rows = np.random.default_rng(0), []
+    y = mri.to_kspace(truth)
+    y = y + 0.005 * np.abs(truth).max() * (rng.normal(size=y.shape) + 1j * rng.normal(size=y.shape))
+    y = (y * mask).astype(np.complex64)
+    there, where = (torch.asarray(x, device=CUDA) for x in (y, mask))
+    for real, folds in ((True, 2), (True, 0), (False, 2)):
+        options = mri.ImageOptions(folds=folds)
+
+        def run(
+            y: Any = there, mask: Any = where, real: bool = real, options: Any = options
+        ) -> Any:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return mri.reconstruct(y, mask, real=real, options=options)
+
+        first, median, found = seconds(run, 1 if quick else 3)
+        began = time.perf_counter()
+        other = run(y=y, mask=mask)
+        host = time.perf_counter() - began
+        errors = [mri.nrmse(np.abs(x), np.abs(truth))
+                  for x in (found.image.cpu().numpy(), other.image)]  # fmt: skip
+        rows.append(["real" if real else "complex", folds, f"{first:.2f}", f"{median:.3f}",
+                     f"{host:.2f}", len(found.history["iteration"]),
+                     f"{100 * errors[0]:.2f}", f"{100 * errors[1]:.2f}"])  # fmt: skip
+        print(rows[-1], flush=True)
+    columns = ("images", "folds", "first call (s)", "s", f"{os.cpu_count()} cores (s)",
+               "iterations", "error (%)", "error there (%)")  # fmt: skip
+    return (
+        f"## `mri.reconstruct`, three contrasts of 200 × 200 ({kind}), a quarter of the samples\n\n"
+        "Learning, noise, and intervals; folds are fits without some samples, which widen the "
+        "intervals. Random draws of a device are not the host's, so that the errors differ a "
+        "little.\n\n" + table(columns, rows)
+    )
+
+
+def volume(side: int, coils: int = 8, most: int = 10) -> str:
+    """Return how long a volume takes, and what memory."""
+    grid = torch.stack(torch.meshgrid(*[torch.linspace(-1, 1, side, device=CUDA)] * 3,
+                                      indexing="ij"))  # fmt: skip
+    image = torch.zeros((side,) * 3, device=CUDA)
+    for i, (size, level) in enumerate(((0.9, 1.0), (0.6, -0.4), (0.25, 0.5), (0.1, 0.8))):
+        centre = torch.tensor([0.1, -0.1, 0.15], device=CUDA).roll(i) * (i > 0)
+        image += level * (((grid - centre[:, None, None, None]) ** 2).sum(0) < size**2)
+    angle = torch.arange(coils, device=CUDA) * (2 * torch.pi / coils)
+    at = torch.stack([torch.cos(angle), torch.sin(angle), 0.5 * torch.cos(2 * angle)])
+    maps = torch.stack([torch.exp(-((grid - at[:, c, None, None, None]) ** 2).sum(0) / 2) *
+                        torch.exp(1j * angle[c]) for c in range(coils)])  # fmt: skip
+    maps = maps / maps.abs().square().sum(0).sqrt()
+    mask = torch.rand((1, 1, side, side), device=CUDA) < 0.2
+    near = grid[1:, 0].abs().amax(0) < 0.1
+    mask = (mask | near).expand(1, side, side, side)
+    axes = (-3, -2, -1)
+    y = torch.fft.fftshift(torch.fft.fftn(
+        torch.fft.ifftshift(maps * image, dim=axes), dim=axes, norm="ortho"), dim=axes)  # fmt: skip
+    y = y + 0.01 * torch.randn_like(y)
+    y = (y * mask).to(torch.complex64)[None]
+    rows = []
+    for real in (True, False):
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+        def told(state: Any, began: float = time.perf_counter()) -> None:
+            if state.iteration % 5 == 1:
+                print(f"  {state.iteration}: {time.perf_counter() - began:.1f} s", flush=True)
+
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = mri.reconstruct(
+                y, mask, sensitivities=maps.to(torch.complex64), real=real, phase="none",
+                options=mri.ImageOptions(folds=0), max_iter=most, n_samples=2, callback=told,
+            )  # fmt: skip
+        torch.cuda.synchronize()
+        took = time.perf_counter() - began
+        learned = found.history["seconds"][-1]
+        error = float((found.image[0].abs() - image).norm() / image.norm())
+        peak = torch.cuda.max_memory_allocated() / 1e9
+        rows.append([f"{side}³, {coils} coils", "real" if real else "complex",
+                     len(found.history["iteration"]), f"{learned:.1f}", f"{took:.1f}",
+                     f"{peak:.1f}", f"{100 * error:.2f}"])  # fmt: skip
+        print(rows[-1], flush=True)
+        del found
+    columns = ("volume", "images", "iterations", "learning (s)", "whole call (s)",
+               "peak memory (GB)", "error (%)")  # fmt: skip
+    return (
+        "## `mri.reconstruct`, a volume\n\nA fifth of the lines and the centre; no folds, two "
+        f"draws, at most {most} iterations.\n\n" + table(columns, rows)
+    )
+
+
+def profile() -> None:
+    """Print where the host and the device spend their time."""
+    import cProfile
+    import pstats
+
+    truth, mask, _ = contrasts()
+    y = torch.asarray((mri.to_kspace(truth) * mask).astype(np.complex64), device=CUDA)
+    for real in (True, False):
+        for _ in range(2):
+            mri.reconstruct(y, mask, real=real)
+        profiler = cProfile.Profile()
+        profiler.enable()
+        mri.reconstruct(y, mask, real=real)
+        profiler.disable()
+        pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+    with torch.profiler.profile() as seen:
+        mri.reconstruct(y, mask, real=True)
+        torch.cuda.synchronize()
+    print(seen.key_averages().table(sort_by="cuda_time_total", row_limit=18,
+                                    max_name_column_width=50))  # fmt: skip
+
+
+def reconstruction(quick: bool) -> str:
+    """Return both tables."""
+    return images(quick) + "\n" + volume(64 if quick else 256)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--side", type=int, default=0, help="of the volume; 0: images")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    print(header("gpu_mri.py"))
+    if options.profile:
+        profile()
+    else:
+        print(volume(options.side) if options.side else images(False))
