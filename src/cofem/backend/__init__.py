@@ -24,6 +24,7 @@ from cofem.backend.arrays import (
 )
 from cofem.backend.constants import Cache, Constant
 from cofem.backend.device_memory import device_memory_left, is_out_of_memory
+from cofem.backend.later import Later
 from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
     ARRAYS_OF_A_BATCH,
@@ -51,6 +52,7 @@ __all__ = [
     "Cache",
     "Constant",
     "Device",
+    "Later",
     "MaskedTransform",
     "Namespace",
     "Random",

@@ -11,6 +11,9 @@ import numpy as np
 from cofem.backend.array_types import Array as Array  # where the backend's files look for it
 from cofem.backend.array_types import Namespace, SameArray
 
+# Arrays of at most so many bytes go to a CUDA device without a wait.
+SMALL = 1 << 16
+
 
 def is_array(x: object) -> bool:
     """Whether ``x`` is an array of a library we can work with."""
@@ -88,7 +91,19 @@ def from_numpy(x: np.ndarray, like: Array) -> Array:
     xp = namespace(like)
     if not x.flags.writeable:
         x = x.copy()  # torch warns about read-only memory
+    if x.nbytes <= SMALL and _goes_by_itself(like):
+        # From memory of its own kind the copy is queued, and nobody waits for it.
+        return xp.asarray(x).pin_memory().to(like.device, non_blocking=True)
     return xp.asarray(x, device=device_of(like))
+
+
+def _goes_by_itself(like: Array) -> bool:
+    """Whether a copy to the device of ``like`` can be queued; a recording would keep its source."""
+    if not (compat.is_torch_array(like) and like.device.type == "cuda"):
+        return False
+    import torch
+
+    return not torch.cuda.is_current_stream_capturing()
 
 
 def real_dtype(dtype: Any, xp: Any) -> Any:

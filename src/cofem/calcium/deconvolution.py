@@ -127,7 +127,7 @@ def deconvolve(
     }
 
     fit = fit_jumps if settings.jumps else fit_cell
-    rest, done = list(range(len(rows))), 0
+    rest, before = list(range(len(rows))), 0
     if settings.jumps and backend.is_array(dff) and backend.has_engine(dff):
         there = dff.reshape(rows.shape)
         for which, frames, numbers in fit_together(there, settings, levels):
@@ -136,9 +136,9 @@ def deconvolve(
             for name, values in cells.items():
                 for i, value in zip(which, numbers[name].tolist(), strict=True):
                     values[i] = value
-            rest, done = sorted({*rest} - {*which.tolist()}), done + len(which)
+            rest, before = sorted({*rest} - {*which.tolist()}), before + len(which)
             if callback is not None:
-                callback(done)
+                callback(before)
 
     def one(i: int) -> None:
         level = None if levels is None else levels[i]
@@ -148,7 +148,7 @@ def deconvolve(
         for name, values in cells.items():
             values[i] = getattr(found, name)
 
-    for done, _ in enumerate(as_done(one, rest, _threads(n_jobs)), start=done + 1):
+    for done, _ in enumerate(as_done(one, rest, _threads(n_jobs)), start=before + 1):
         if callback is not None:
             callback(done)
     return _result(traces, over, cells, settings)

@@ -185,11 +185,12 @@ def iterate(
         ]
         means, cg_steps = [m.mean for m in moments], max(m.cg_steps for m in moments)
         products += sum(m.products for m in moments) + rule.products
+        alpha, moving = rule.alpha, recorder.moving(means)
+        own = rule.absorb(moments, sparse, random=cg_steps > 0)
         recorder.add(
-            means, rule.alpha, products=products, cg_steps=cg_steps,
+            means, alpha, products=products, cg_steps=cg_steps, moving=moving,
             log_evidence=sum(m.log_evidence for m in moments),
         )  # fmt: skip
-        own = rule.absorb(moments, sparse, random=cg_steps > 0)
         verdict = recorder.verdict(own, rule.unfinished)
         if verdict is not None:
             break

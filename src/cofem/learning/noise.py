@@ -66,17 +66,31 @@ class LearnedNoise:
         """Whether β has settled."""
         return abs(self.log_move) < AT_REST
 
-    def wanted(self, moments: Sequence[Moments], given: bool = False) -> float:
+    def asked(self, moments: Sequence[Moments]) -> list[backend.Later]:
+        """Return the residuals' squares of every family, on their way to the host."""
+        return [
+            backend.Later(_squares(f.y - f.operator.forward(m.mean)))
+            for f, m in zip(self.families, moments, strict=True)
+        ]
+
+    def wanted(
+        self,
+        moments: Sequence[Moments],
+        given: bool = False,
+        asked: Sequence[backend.Later] | None = None,
+    ) -> float:
         """Return the step of log β that follows from the moments, and set ``used``.
 
-        If β is ``given`` it cannot diverge, so it may rise faster.
+        If β is ``given`` it cannot diverge, so it may rise faster. ``asked`` is what
+        :meth:`asked` returned before, so that other work could follow it.
         """
         used = max(sum(m.freedom for m in moments), LEAST_USED)
         used = min(used, LARGEST_SHARE * self.n_data)
         self.used = used / self.n_data
         penalty = PENALTY * math.sqrt(self._reals) * self.n_data / self._reals
         unused = max(self.n_data - used - penalty, (1 - LARGEST_SHARE) * self.n_data)
-        residual = max(self._residual(moments), self._least)
+        squares = self.asked(moments) if asked is None else asked
+        residual = max(self._residual(squares), self._least)
         move = math.log(unused / residual / self.ratio)
         rise = LARGEST_MOVE if given or self.used < MUCH_USED else LARGEST_RISE_IF_USED
         return min(max(move, -LARGEST_MOVE), rise)
@@ -91,10 +105,10 @@ class LearnedNoise:
         self.log_move = move if pruned else slow
         self.ratio *= math.exp(self.log_move)
 
-    def _residual(self, moments: Sequence[Moments]) -> float:
+    def _residual(self, asked: Sequence[backend.Later]) -> float:
         return math.fsum(
-            f.noise_precision * float(np.sum(squared_rows(f.y - f.operator.forward(m.mean))))
-            for f, m in zip(self.families, moments, strict=True)
+            f.noise_precision * float(np.sum(later.numpy()))
+            for f, later in zip(self.families, asked, strict=True)
         )
 
     def state(self, name: str = "noise") -> dict[str, np.ndarray]:
@@ -119,6 +133,10 @@ def shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
 
 def squared_rows(x: Array) -> np.ndarray:
     """Return the sum of squares over the last axis, in double precision on the host."""
+    return backend.to_numpy(_squares(x))
+
+
+def _squares(x: Array) -> Array:
     xp = backend.namespace(x)
-    rows = xp.sum(xp.astype(backend.abs_squared(x), xp.float64), axis=-1)
-    return backend.to_numpy(rows)
+    found: Array = xp.sum(xp.astype(backend.abs_squared(x), xp.float64), axis=-1)
+    return found

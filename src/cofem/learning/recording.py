@@ -57,6 +57,10 @@ def empty_history() -> dict[str, list[float]]:
     return {name: [] for name in names}
 
 
+# Of every array ‖μ_new − μ_old‖² and ‖μ_new‖².
+Moving = list[tuple[float, float] | backend.Later]
+
+
 @final
 class Recorder:
     """Writes the history of a run, and says when the run is over.
@@ -106,6 +110,10 @@ class Recorder:
         self.history, self._previous = history, list(means)
         self._began -= history["seconds"][-1]
 
+    def moving(self, means: Sequence[Array]) -> Moving | None:
+        """Return how far means are from the last ones, on its way to the host."""
+        return None if self._previous is None else _moving(means, self._previous)
+
     def add(
         self,
         means: Sequence[Array],
@@ -114,6 +122,7 @@ class Recorder:
         products: int,
         cg_steps: int = 0,
         log_evidence: float = math.nan,
+        moving: Moving | None = None,
     ) -> None:
         """Write a row, and show the iteration to the callback.
 
@@ -128,9 +137,12 @@ class Recorder:
         cg_steps : int
             Steps of conjugate gradients in this iteration.
         log_evidence : float
+        moving : optional
+            What :meth:`moving` returned before, so that other work could follow it.
         """
-        if self._previous is not None:
-            self.change = relative_change(means, self._previous)
+        moving = self.moving(means) if moving is None else moving
+        if moving is not None:
+            self.change = _relative(moving)
         self._previous = list(means)
         row: dict[str, Any] = {
             "iteration": self.iteration + 1,
@@ -191,22 +203,35 @@ def relative_change(new: Sequence[Array], old: Sequence[Array]) -> float:
     >>> relative_change([np.array([3.0, 4.0])], [np.array([3.0, 4.5])])
     0.1
     """
-    distance, size = moved(new, old)
+    return _relative(_moving(new, old))
+
+
+def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
+    """Return ‖μ_new − μ_old‖² and ‖μ_new‖² over all tasks."""
+    return _added(_moving(new, old))
+
+
+def _relative(moving: Moving) -> float:
+    distance, size = _added(moving)
     if distance == 0.0:
         return 0.0
     return math.sqrt(distance / size) if size > 0 else math.inf
 
 
-def moved(new: Sequence[Array], old: Sequence[Array]) -> tuple[float, float]:
-    """Return ‖μ_new − μ_old‖² and ‖μ_new‖² over all tasks."""
-    distance = size = 0.0
+def _added(moving: Moving) -> tuple[float, float]:
+    pairs = [x if isinstance(x, tuple) else tuple(map(float, x.numpy())) for x in moving]
+    distance, size = (sum(parts) for parts in zip(*pairs, strict=True))
+    return distance, size
+
+
+def _moving(new: Sequence[Array], old: Sequence[Array]) -> Moving:
+    """Return both sums of every array, on their way to the host."""
+    found: Moving = []
     for a, b in zip(new, old, strict=True):
         if backend.is_numpy(a):
-            far, long = kernels.moved(a.ravel(), backend.to_numpy(b).ravel())
-            distance, size = distance + far, size + long
+            found.append(kernels.moved(a.ravel(), backend.to_numpy(b).ravel()))
             continue
         xp = backend.namespace(a)
-        both = xp.stack([xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))])
-        pair = backend.to_numpy(both)  # one transfer from the device
-        distance, size = distance + float(pair[0]), size + float(pair[1])
-    return distance, size
+        sums = [xp.sum(backend.abs_squared(a - b)), xp.sum(backend.abs_squared(a))]
+        found.append(backend.Later(xp.stack(sums)))
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -210,7 +211,7 @@ def _sizes(
     start, stop, chance, height = (x[kept] for x in counted)
     edges = np.searchsorted(start // (n + 1), np.arange(len(tau_d) + 1))
     out = np.empty(len(tau_d))
-    for i, (a, b) in enumerate(zip(edges[:-1], edges[1:], strict=True)):
+    for i, (a, b) in enumerate(itertools.pairwise(edges)):
         mine = Segments(start[a:b], stop[a:b], chance[a:b], height[a:b])
         out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine)
     return out

@@ -140,7 +140,8 @@ def forward(y, seen, calcium, target, share, first, weight, level, height, rise,
 
 @jit
 def backward(calcium, number, target, share, weight, weights, likelihoods, ranges, work, out, n,
-             K: tl.constexpr, J: tl.constexpr, LANES: tl.constexpr, ROWS: tl.constexpr):  # fmt: skip
+             K: tl.constexpr, J: tl.constexpr, LANES: tl.constexpr,
+             ROWS: tl.constexpr):  # fmt: skip
     """Smooth one cell; rows of out: count, its square, active, calcium, its square."""
     cell = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, LANES)

@@ -141,6 +141,7 @@ def _grid(walk: float) -> tuple[np.ndarray, int]:
 
 @functools.lru_cache(maxsize=64)
 def grid_from(below: int) -> np.ndarray:
+    """Return the calcium of all states, ``below`` of which lie below rest."""
     ratio = SPACING / EVEN_UP_TO
     above = int(math.log1p(HIGHEST / EVEN_UP_TO) / ratio) + 2
     grid = EVEN_UP_TO * np.expm1(ratio * np.arange(above))

@@ -48,10 +48,10 @@ class Cavities:
         self._unit, self._top = unit, noise_precision
         self._excess = self._size = 0.0
 
-    def update(self, found: DiagonalEstimate, alpha: Array, iteration: int) -> tuple[Array, float]:
-        """Return c (M,) and how far it is from what the probes see, root mean square.
+    def update(self, found: DiagonalEstimate, alpha: Array) -> tuple[Array, Array]:
+        """Return c (M,), and two sums for :meth:`departed`.
 
-        ``found`` estimates h by probes scaled by √α; iteration 1 forgets what was before.
+        ``found`` estimates h by probes scaled by √α.
         """
         xp = backend.namespace(alpha)
         field = self._unit * field_factor(
@@ -61,12 +61,18 @@ class Cavities:
         n = found.n_probes
         noise = found.variance / n if n > 1 else expected * (1 - expected)
         departure = (1 - found.diagonal - expected) ** 2 - noise
-        sums = backend.to_numpy(xp.stack([xp.sum(departure), xp.sum(expected**2)]))
+        return field, xp.stack([xp.sum(departure), xp.sum(expected**2)])
+
+    def departed(self, sums: np.ndarray, iteration: int) -> float:
+        """Return how far c is from what the probes see, root mean square.
+
+        Iteration 1 forgets what was before.
+        """
         keep = 0.0 if iteration == 1 else MEMORY
         self._excess = keep * self._excess + (1 - keep) * float(sums[0])
         self._size = keep * self._size + (1 - keep) * float(sums[1])
         share = self._excess / self._size if self._size > 0 else 0.0
-        return field, math.sqrt(max(share, 0.0))
+        return math.sqrt(max(share, 0.0))
 
 
 def lowest_ratio(

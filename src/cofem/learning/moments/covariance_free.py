@@ -124,9 +124,10 @@ class CovarianceFreeEStep:
         )
         mean, mean_steps, mean_status = found.beside()
         refuse_indefinite(mean_status, found.status)
-        count, image, cavity, departs = None, mean, None, math.nan
+        count, image, cavity, departs, sums = None, mean, None, math.nan, []
         if pull is not None:
-            cavity, departs = self._cavities.update(found, alpha, iteration)
+            cavity, far = self._cavities.update(found, alpha)
+            sums = [xp.astype(far, xp.float64)]
         if sparsifier is None:
             variance, trace = backend.in_one_launch(bounded_variance, alpha)(
                 found.diagonal, found.variance, alpha, self._norms,
@@ -140,6 +141,9 @@ class CovarianceFreeEStep:
             h = xp.clip(h, min=LEAST_H, max=1.0)
             # The data only take away.
             variance = (h if count is None else xp.minimum(h, count)) / alpha
+        told = backend.to_numpy(xp.concat([xp.reshape(trace, (1,)), *sums]))  # one transfer
+        if sums:
+            departs = self._cavities.departed(told[1:], iteration)
         return Moments(
             mean=mean,
             variance=variance,
@@ -147,7 +151,7 @@ class CovarianceFreeEStep:
             count=count,
             cavity=cavity,
             departs=departs,
-            freedom=mean.shape[0] * (mean.shape[1] - float(trace)),
+            freedom=mean.shape[0] * (mean.shape[1] - float(told[0])),
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
             trouble=trouble_of(mean_status, "mean"),

@@ -135,9 +135,13 @@ class MixturePrior:
         logs = np.log(weights[which] / weights.sum())
         parts = seen, self.scales[which], logs, ratios, self.half, self.tie
         found = (rectified_shares if self.nonnegative else normal_shares)(*parts)
-        total = np.zeros_like(self.weights)
-        total[which] = found.weights
-        return replace(found, weights=total)
+
+        def told() -> tuple[np.ndarray, float]:
+            total = np.zeros_like(self.weights)
+            total[which] = found.weights
+            return total, found.log_evidence
+
+        return replace(found, told=told)
 
     def learned(self, shares: Shares, visible: float) -> MixturePrior:
         """Return the prior with the weights that the data ask for."""

@@ -101,6 +101,7 @@ class Propagation:
         self.iteration = self._quiet = self._nearly = 0
         self.look = Look()
         self.seen: list[Seen] = []
+        self._typical: list[backend.Later] = []
         self.shares: Shares | None = None
 
     # -- what the loop asks ------------------------------------------------------
@@ -133,13 +134,16 @@ class Propagation:
     ) -> Verdict | None:
         """Learn the weights from the moments under the present sites, and look how they stand."""
         self.iteration += 1
-        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        self._look_at(moments)
+        of = list(zip(self.noises, moments, strict=True))
+        own = {noise: [m for n, m in of if n is noise] for noise in self.noises}
+        asked = {noise: noise.asked(own[noise]) for noise in own}  # one wait serves all
         visible = self.visible
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
-        for noise in set(self.noises):
-            own = [m for m, n in zip(moments, self.noises, strict=True) if n is noise]
-            noise.log_move = self._log_move(noise, noise.wanted(own, self.given))
+        for noise in own:
+            move = noise.wanted(own[noise], self.given, asked[noise])
+            noise.log_move = self._log_move(noise, move)
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
@@ -182,7 +186,7 @@ class Propagation:
     @property
     def typical(self) -> float:
         """How precisely a coordinate is seen, beside what its column alone would give."""
-        return max(map(typical_precision, self.seen))
+        return max(float(later.numpy()) for later in self._typical)
 
     def at(self, model: Model) -> Propagation:
         """Return the same rule with the noise precision it has found as the model's own."""
@@ -225,7 +229,7 @@ class Propagation:
 
     def see(self, moments: Sequence[Moments]) -> None:
         """Take moments under the present sites, and learn nothing from them."""
-        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        self._look_at(moments)
         self.shares = self.prior.given(self.seen, self.ratios, self.visible)
 
     # -- checkpoints -------------------------------------------------------------
@@ -256,6 +260,10 @@ class Propagation:
 
     # -- steps -------------------------------------------------------------------
 
+    def _look_at(self, moments: Sequence[Moments]) -> None:
+        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        self._typical = [typical_precision(s) for s in self.seen]
+
     def _seen(self, i: int, moments: Moments) -> Seen:
         """Return how the coordinates of a family are seen without their sites."""
         xp = backend.namespace(moments.cavity)
@@ -276,7 +284,7 @@ class Propagation:
     @property
     def visible(self) -> float:
         """Return the inverse of the smallest variance that stands out of the noise."""
-        typical = map(typical_precision, self.seen)
+        typical = (float(later.numpy()) for later in self._typical)
         return max(r * t for r, t in zip(self.ratios, typical, strict=True))
 
     def _verdict(self, look: Look) -> Verdict | None:

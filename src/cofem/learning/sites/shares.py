@@ -6,8 +6,9 @@ other libraries through arrays of components by coordinates, half-normal slabs t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -49,17 +50,24 @@ class Shares:
         Of the coordinates.
     spike : array (M,)
         The probability of zero.
-    weights : ndarray (K + 1,)
-        The mean probability of every component: the weights that the data ask for.
-    log_evidence : float
-        Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone.
+    told : function
+        Returns ``weights`` and ``log_evidence``; for an array on a device it waits.
     """
 
     mean: list[Array]
     variance: list[Array]
     spike: Array
-    weights: np.ndarray
-    log_evidence: float
+    told: Callable[[], tuple[np.ndarray, float]]
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """The mean probability of every component: the weights that the data ask for."""
+        return self.told()[0]
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone."""
+        return self.told()[1]
 
 
 def normal_shares(
@@ -99,7 +107,7 @@ def normal_shares(
             len(seen[0].value),
         )
         mean, variance = _moments(seen[0], shrinkage, spread, ratios[0])
-        return Shares([mean], [variance], spike, weights, float(evidence))
+        return Shares([mean], [variance], spike, lambda: (weights, float(evidence)))
     return _array_shares(seen, scales, log_weights, ratios, half, tie)
 
 
@@ -128,13 +136,16 @@ def _array_shares(
     if len(parts) == 1:
         return parts[0]
     xp = backend.namespace(seen[0].precision)
-    weights = [p.weights * (p.spike.shape[0] / n) for p in parts]
+
+    def told() -> tuple[np.ndarray, float]:
+        weights = [p.weights * (p.spike.shape[0] / n) for p in parts]
+        return np.sum(weights, axis=0), sum(p.log_evidence for p in parts)
+
     return Shares(
         [xp.concat([p.mean[i] for p in parts], axis=1) for i in range(len(seen))],
         [xp.concat([p.variance[i] for p in parts], axis=1) for i in range(len(seen))],
         xp.concat([p.spike for p in parts]),
-        np.sum(weights, axis=0),
-        sum(p.log_evidence for p in parts),
+        told,
     )
 
 
@@ -148,7 +159,7 @@ def _block_of_shares(
 ) -> Shares:
     first = seen[0].precision
     xp = backend.namespace(first)
-    dtype = backend.to_numpy(first[:1]).dtype
+    dtype = np.float32 if xp.finfo(first.dtype).bits == 32 else np.float64
     column, logs = (
         backend.from_numpy(x.astype(dtype)[:, None], first) for x in (scales, log_weights)
     )
@@ -173,14 +184,18 @@ def _block_of_shares(
     log_total = largest + xp.log(total)
     if tie.labels is not None:  # a group's evidence counts once
         log_total = log_total / tie.counts(log_total)
-    told = xp.concat([xp.mean(parts, axis=1), xp.reshape(xp.sum(log_total), (1,))])
-    told = backend.to_numpy(told).astype(np.float64)  # one transfer
+    both = xp.concat([xp.mean(parts, axis=1), xp.reshape(xp.sum(log_total), (1,))])
+    later = backend.Later(both)  # one transfer
+
+    def told() -> tuple[np.ndarray, float]:
+        found = later.numpy().astype(np.float64)
+        return found[:-1], float(found[-1])
+
     return Shares(
         [mean for mean, _ in moments],
         [variance for _, variance in moments],
         parts[0, :],
-        told[:-1],
-        float(told[-1]),
+        told,
     )
 
 
@@ -222,6 +237,6 @@ def rectified_shares(
         return [backend.from_numpy(part.astype(dtype), like) for part in np.split(rows, ends)]
 
     return Shares(
-        home(mean), home(variance), backend.from_numpy(spike.astype(dtype), like), weights,
-        float(evidence),
+        home(mean), home(variance), backend.from_numpy(spike.astype(dtype), like),
+        lambda: (weights, float(evidence)),
     )  # fmt: skip

@@ -10,6 +10,7 @@ measured of an edge then tells the others more than where it is.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,9 +87,7 @@ class EdgeLearner:
         """How many equally weighted pixels the neighbourhood is worth."""
         n = edges.n_components
         self._rows, self._columns = np.triu_indices(n)
-        position = np.zeros((n, n), dtype=np.int64)
-        position[self._rows, self._columns] = np.arange(len(self._rows))
-        self._position = backend.Constant(np.maximum(position, position.T).ravel())
+        self._position = _positions(n)
 
     def learn(self, mean: Array, draws: Array, floor: Array) -> EdgePrior:
         """Return the prior after an M-step.
@@ -184,6 +183,18 @@ class EdgeLearner:
             return EdgePrior(tensor, factor, spread)
         root = _inverse_factor((1 - self._shrinkage) * covariance, added)
         return EdgePrior(xp.matmul(root, xp.matrix_transpose(root)), root, spread)
+
+
+@functools.cache
+def _positions(n: int) -> backend.Constant:
+    """Return where the entries of a matrix stand in its upper triangle; one for all learners.
+
+    A recording reads the copy that the first of them has made.
+    """
+    position = np.zeros((n, n), dtype=np.int64)
+    rows, columns = np.triu_indices(n)
+    position[rows, columns] = np.arange(len(rows))
+    return backend.Constant(np.maximum(position, position.T).ravel())
 
 
 def _learned_arrays(
