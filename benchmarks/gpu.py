@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from gpu_mri import reconstruction
 from gpu_operators import of_operators
 from gpu_prior import prior
 from gpu_steps import steps
-from gpu_tables import CUDA, header, seconds, table
+from gpu_tables import CUDA, header, seconds, table, waits_of
 
 
 def main() -> None:
@@ -74,7 +73,7 @@ def fits(quick: bool) -> str:
                              method=method, prior="ard", max_iter=30, tol=0.0)  # fmt: skip
 
         first, median, post = seconds(fit, 5)
-        waits = _waits(fit) / 30
+        waits = waits_of(fit) / 30
         if power < 18:
             reference = cofem.fit(problem.phi, problem.y, method=method, max_iter=30, tol=0.0,
                                   noise_precision=problem.noise_precision, prior="ard")  # fmt: skip
@@ -94,17 +93,6 @@ def fits(quick: bool) -> str:
         "torch's own check sees it; the looks of the solver come on top, one in three steps.\n\n"
         + table(columns, rows)
     )
-
-
-def _waits(work: Callable[[], Any]) -> int:
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            work()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    return sum("synchronizing CUDA" in str(w.message) for w in seen)
 
 
 # -- exact EM ------------------------------------------------------------------------

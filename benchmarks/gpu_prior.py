@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import cofem
-from gpu_tables import seconds, table
+from gpu_tables import seconds, table, waits_of
 
 
 def problem(kind: str, power: int, noise: float = 0.01):
@@ -36,9 +36,11 @@ def row(kind: str, power: int, repeats: int, **options):
         warnings.simplefilter("ignore")
         first, median, post = seconds(lambda: cofem.fit(phi, y, method="cofem", **options), repeats)
     mean = post.mean.cpu().numpy()
+    waits = waits_of(lambda: cofem.fit(phi, y, method="cofem", **options))
     return [
         kind, f"2^{power}", post.prior, f"{first:.2f}",
         f"{median:.3f}", str(len(post.history["iteration"])), str(post.history["products"][-1]),
+        f"{waits / len(post.history['iteration']):.1f}",
         f"{100 * np.linalg.norm(mean - z) / np.linalg.norm(z):.2f}",
         f"{post.noise_precision / beta:.2f}",
     ]  # fmt: skip
@@ -46,7 +48,7 @@ def row(kind: str, power: int, repeats: int, **options):
 
 def prior(quick: bool) -> str:
     """Return the table: the learned prior and the noise, to convergence."""
-    names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products", "NRMSE %",
+    names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products", "waits an iteration", "NRMSE %",
              "β̂/β"]  # fmt: skip
     sizes = (12, 15) if quick else (12, 15, 18, 20)
     rows = [row(kind, p, 3) for kind in ("dct", "convolution") for p in sizes]

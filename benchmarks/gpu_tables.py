@@ -6,11 +6,14 @@ import datetime
 import platform
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
 from typing import Any
 
 import torch
+
+from cofem.backend import Later
 
 CUDA = torch.device("cuda")
 
@@ -51,3 +54,17 @@ def seconds(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
         torch.cuda.synchronize()
         times.append(time.perf_counter() - began)
     return times[0], statistics.median(times[1:]), found
+
+
+def waits_of(work: Callable[[], Any]) -> int:
+    """Return how often the host waits for the device: by torch's own check, and by ours."""
+    before = Later.waits
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            work()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    checked = sum("synchronizing CUDA" in str(w.message) for w in seen)
+    return checked + Later.waits - before

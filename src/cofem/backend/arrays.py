@@ -84,6 +84,25 @@ def to_numpy(x: Any) -> np.ndarray:
     return np.asarray(x)  # JAX copies to the host, array_api_strict hands out its buffer
 
 
+def copy_into(out: np.ndarray, x: Array) -> None:
+    """Write ``x`` into NumPy's ``out`` of its shape, in the precision of ``out``.
+
+    Examples
+    --------
+    >>> out = np.zeros(2, np.float32)
+    >>> copy_into(out, np.array([1.0, 2.0]))
+    >>> out
+    array([1., 2.], dtype=float32)
+    """
+    if not compat.is_torch_array(x):
+        out[...] = to_numpy(x)
+        return
+    import torch
+
+    there = torch.from_numpy(out)
+    there.copy_(x.to(there.dtype))  # narrowed before it travels
+
+
 def from_numpy(x: np.ndarray, like: Array) -> Array:
     """Move a NumPy array to the library and device of ``like``, dtype kept."""
     if is_numpy(like):

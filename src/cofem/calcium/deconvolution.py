@@ -132,11 +132,12 @@ def deconvolve(
         there = dff.reshape(rows.shape)
         for which, frames, numbers in fit_together(there, settings, levels):
             for name, array in over.items():
-                array[which] = backend.to_numpy(frames[name])
+                _write(array, which, frames[name])
             for name, values in cells.items():
                 for i, value in zip(which, numbers[name].tolist(), strict=True):
                     values[i] = value
-            rest, before = sorted({*rest} - {*which.tolist()}), before + len(which)
+            taken = {*which.tolist()}
+            rest, before = [i for i in rest if i not in taken], before + len(taken)
             if callback is not None:
                 callback(before)
 
@@ -152,6 +153,15 @@ def deconvolve(
         if callback is not None:
             callback(done)
     return _result(traces, over, cells, settings)
+
+
+def _write(out: np.ndarray, which: np.ndarray, rows: Any) -> None:
+    """Write rows of an array on a device; most often they lie together."""
+    first, last = int(which[0]), int(which[-1]) + 1
+    if last - first == len(which):
+        backend.copy_into(out[first:last], rows)
+    else:
+        out[which] = backend.to_numpy(rows)
 
 
 def _threads(n_jobs: Any) -> int:
