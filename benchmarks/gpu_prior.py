@@ -48,7 +48,8 @@ def row(kind: str, power: int, repeats: int, **options):
 
 def prior(quick: bool) -> str:
     """Return the table: the learned prior and the noise, to convergence."""
-    names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products", "waits an iteration", "NRMSE %",
+    names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products",
+             "waits an iteration", "NRMSE %",
              "β̂/β"]  # fmt: skip
     sizes = (12, 15) if quick else (12, 15, 18, 20)
     rows = [row(kind, p, 3) for kind in ("dct", "convolution") for p in sizes]

@@ -125,9 +125,10 @@ def _downward(trace: Array, framerate: float, rise: float) -> Array:
     windows = (totals[:, width:] - totals[:, :-width]) / width
     down = windows[:, :-width] - windows[:, width:]
     number = xp.sum(xp.astype(down > 0, xp.int64), axis=1)
-    found = quantile(xp.where(down > 0, down, 0 * down + math.inf), number, 0.5)
-    found = found / HALF_NORMAL_MEDIAN * math.sqrt(width / 2)
-    return xp.where(number > 0, found, 0 * found)
+    # Behind all others, but in a row without any step downward.
+    last = xp.where(number > 0, math.inf, 0.0)[:, None] + 0 * down
+    found = quantile(xp.where(down > 0, down, last), number, 0.5)
+    return found / HALF_NORMAL_MEDIAN * math.sqrt(width / 2)
 
 
 def quantile(x: Array, number: Array, share: float) -> Array:
