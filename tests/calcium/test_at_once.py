@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from cofem.calcium import simulate
+from cofem import backend
+from cofem.calcium import deconvolve, simulate
 from cofem.calcium.arguments import settings_of
 from cofem.calcium.at_once import fitting, levels, passes
 from cofem.calcium.at_once.tables import build_tables, first_sources
@@ -166,3 +167,41 @@ def test_searches_of_different_length_are_all_answered():
 
     found = fitting.answered([asking(n) for n in (3, 1, 2, 5, 1)], ask)
     assert found == [sum(100 * n + k for k in range(n)) for n in (3, 1, 2, 5, 1)]
+
+
+def test_a_full_device_is_a_clear_error(monkeypatch):
+    torch = pytest.importorskip("torch")
+    dff = torch.asarray(simulate(2, 60, framerate=30.0, seed=0)[0])
+
+    def full(*_):
+        raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr("cofem.calcium.deconvolution.backend", Pretended())
+    monkeypatch.setattr(fitting, "_prepared", full)
+    with pytest.raises(MemoryError, match=r"no room for 2 cells of 60 frames; pass fewer"):
+        deconvolve(dff, 30.0)
+
+
+def test_cells_of_a_device_and_those_left_over_make_one_result(monkeypatch):
+    torch = pytest.importorskip("torch")
+    dff, _ = simulate(3, 90, framerate=30.0, noise_std=0.05, seed=5)
+    dff[1] = 1.0
+    told = {"n_jobs": 1, **QUICK}
+    with pytest.warns(UserWarning, match="constant"):
+        here = deconvolve(dff, 30.0, **told)
+    # The way of a device, by the recursions of any array library.
+    monkeypatch.setattr("cofem.calcium.deconvolution.backend", Pretended())
+    done = []
+    with pytest.warns(UserWarning, match="constant"):
+        there = deconvolve(torch.asarray(dff), 30.0, callback=done.append, **told)
+    assert done[-1] == 3
+    for name in ("spikes", "prob_active", "spike_counts", "denoised", "std"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), atol=CLOSE)
+    assert there.messages == here.messages
+
+
+class Pretended:
+    """The backend, but tensors on a host count as a GPU's."""
+
+    def __getattr__(self, name):
+        return (lambda x: True) if name == "has_engine" else getattr(backend, name)

@@ -24,7 +24,7 @@ from cofem.backend.arrays import (
     to_numpy,
 )
 from cofem.backend.constants import Cache, Constant
-from cofem.backend.device_memory import device_memory_left, is_out_of_memory
+from cofem.backend.device_memory import device_memory_left, is_out_of_memory, named_if_full
 from cofem.backend.later import Later
 from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
@@ -86,6 +86,7 @@ __all__ = [
     "is_recording",
     "library",
     "n_threads",
+    "named_if_full",
     "namespace",
     "physical_memory",
     "places_of",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from cofem.backend.arrays import Array
@@ -40,6 +42,28 @@ def is_out_of_memory(error: BaseException) -> bool:
     # torch's, CuPy's and JAX's own exceptions, and what cuFFT says when it has no work space.
     words = ("out of memory", "OutOfMemory", "RESOURCE_EXHAUSTED", "CUFFT_ALLOC_FAILED")
     return any(word in f"{type(error).__name__}: {error}" for word in words)
+
+
+@contextlib.contextmanager
+def named_if_full(work: str, advice: str) -> Iterator[None]:
+    """Turn a library's error about a device's full memory into a MemoryError that names the work.
+
+    What is kept for later solves is let go: it stands in the way of trying again.
+
+    Examples
+    --------
+    >>> with named_if_full("10 cells", "pass fewer"):
+    ...     raise RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
+    Traceback (most recent call last):
+    MemoryError: the device's memory is full: no room for 10 cells; pass fewer
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, MemoryError) or not is_out_of_memory(error):
+            raise
+        forget_engines()
+        raise MemoryError(f"the device's memory is full: no room for {work}; {advice}") from error
 
 
 class DeviceMemory:

@@ -127,19 +127,9 @@ def deconvolve(
     }
 
     fit = fit_jumps if settings.jumps else fit_cell
-    rest, before = list(range(len(rows))), 0
+    rest = list(range(len(rows)))
     if settings.jumps and backend.is_array(dff) and backend.has_engine(dff):
-        there = dff.reshape(rows.shape)
-        for which, frames, numbers in fit_together(there, settings, levels):
-            for name, array in over.items():
-                _write(array, which, frames[name])
-            for name, values in cells.items():
-                for i, value in zip(which, numbers[name].tolist(), strict=True):
-                    values[i] = value
-            taken = {*which.tolist()}
-            rest, before = [i for i in rest if i not in taken], before + len(taken)
-            if callback is not None:
-                callback(before)
+        rest = _fit_there(dff.reshape(rows.shape), settings, levels, over, cells, callback)
 
     def one(i: int) -> None:
         level = None if levels is None else levels[i]
@@ -149,10 +139,38 @@ def deconvolve(
         for name, values in cells.items():
             values[i] = getattr(found, name)
 
-    for done, _ in enumerate(as_done(one, rest, _threads(n_jobs)), start=before + 1):
+    for done, _ in enumerate(as_done(one, rest, _threads(n_jobs)), start=len(rows) - len(rest) + 1):
         if callback is not None:
             callback(done)
     return _result(traces, over, cells, settings)
+
+
+def _fit_there(
+    there: Any,
+    settings: Settings,
+    levels: np.ndarray | None,
+    over: dict[str, np.ndarray],
+    cells: dict[str, list[Any]],
+    callback: Callable[[int], object] | None,
+) -> list[int]:
+    """Fit rows on their device, fill ``over`` and ``cells``; return those that are left over."""
+    rest = set(range(there.shape[0]))
+    batches = fit_together(there, settings, levels)
+    work = f"{there.shape[0]:,} cells of {there.shape[1]:,} frames"
+    while True:
+        with backend.named_if_full(work, "pass fewer cells at a time, or move dff to the host"):
+            batch = next(batches, None)
+        if batch is None:
+            return sorted(rest)
+        which, frames, numbers = batch
+        for name, array in over.items():
+            _write(array, which, frames[name])
+        for name, values in cells.items():
+            for i, value in zip(which, numbers[name].tolist(), strict=True):
+                values[i] = value
+        rest -= {*which.tolist()}
+        if callback is not None:
+            callback(there.shape[0] - len(rest))
 
 
 def _write(out: np.ndarray, which: np.ndarray, rows: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cofem import backend
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.mri.gradient_model import reconstruct_by_gradients
 from cofem.mri.image.fit import Measured
@@ -148,11 +149,13 @@ def reconstruct(
             data, real, noise, options, max_iter, tol, n_samples, seed, _both(callback, show)
         )
 
-    if progress:
-        with FitProgress(label="mri") as bar:
-            found = run(bar.update)
-    else:
-        found = run(None)
+    size = " × ".join(map(str, data.kspace.shape))
+    with backend.named_if_full(f"k-space of {size}", "move kspace to the host"):
+        if progress:
+            with FitProgress(label="mri") as bar:
+                found = run(bar.update)
+        else:
+            found = run(None)
     if not found.converged:
         warnings.warn(found.message, ConvergenceWarning, stacklevel=2)
     return found
