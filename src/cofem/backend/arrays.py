@@ -99,8 +99,8 @@ def copy_into(out: np.ndarray, x: Array) -> None:
         return
     import torch
 
-    there = torch.from_numpy(out)
-    there.copy_(x.to(there.dtype))  # narrowed before it travels
+    there, given = torch.from_numpy(out), torch.as_tensor(x)
+    there.copy_(given.to(there.dtype))  # narrowed before it travels
 
 
 def from_numpy(x: np.ndarray, like: Array) -> Array:
@@ -112,7 +112,10 @@ def from_numpy(x: np.ndarray, like: Array) -> Array:
         x = x.copy()  # torch warns about read-only memory
     if x.nbytes <= SMALL and _goes_by_itself(like):
         # From memory of its own kind the copy is queued, and nobody waits for it.
-        return xp.asarray(x).pin_memory().to(like.device, non_blocking=True)
+        import torch
+
+        moved: Array = torch.as_tensor(x).pin_memory().to(device_of(like), non_blocking=True)
+        return moved
     return xp.asarray(x, device=device_of(like))
 
 

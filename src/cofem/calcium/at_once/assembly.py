@@ -186,7 +186,7 @@ def _counted(
     usual = -xp.expm1(-1 / lengths)[:, None] + 0 * active
     trust = usual
     if starts.shape[0]:
-        row = starts // (n + 1)
+        row = xp.floor_divide(starts, 0 * starts + (n + 1))
         shares = -xp.expm1(-heights / xp.take(lengths, row))
         shares = xp.where(kept, shares, xp.take(usual[:, 0], row))
         begins = xp.astype(flat & ~before, xp.int64)

@@ -240,6 +240,6 @@ def _in_pieces(tables: Tables, y: Array, seen: Array, margin: int) -> ManyJumps:
         found = posterior(tables, y[:, low:high] + 0, seen[:, low:high] & seen[:, low:high])
         inside = slice(start - low, min(start + stretch, n) - low)
         parts.append([found.log_evidence, *(a[:, inside] for a in found[1:])])
-    evidence = sum(part[0] for part in parts)
+    evidence = xp.sum(xp.stack([part[0] for part in parts]), axis=0)
     arrays = zip(*(part[1:] for part in parts), strict=True)
     return ManyJumps(evidence, *(xp.concat(a, axis=1) for a in arrays))
