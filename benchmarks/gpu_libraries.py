@@ -68,7 +68,8 @@ def libraries(quick: bool, limit: float = 240.0) -> str:
     return (
         "## Array libraries: methods, operators and options, answers compared with NumPy's\n\n"
         "`tests/backend/test_backends.py`; JAX on the device it chooses. Without `jax_enable_x64`\n"
-        "only the tests of single precision are run, and JAX's own warning is not an error. Not\n"
+        "only the tests of single precision are run, and JAX's own warning is not an error. JAX\n"
+        "multiplies in full precision (`jax_default_matmul_precision`), which is not its default. Not\n"
         f"run: not done after {limit:.0f} s.\n\n" + table(columns, rows)
     )
 
@@ -79,8 +80,10 @@ def _command(name: str) -> list[str]:
 
 
 def _environment(name: str) -> dict[str, str]:
-    # JAX would take most of the device's memory for itself, and try many kernels for each shape.
+    # JAX would take most of the device's memory for itself, try many kernels for each shape, and
+    # multiply single precision in 10 bits (TF32), which no test of single precision expects.
     quiet = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "COLUMNS": "400",
+             "JAX_DEFAULT_MATMUL_PRECISION": "highest",
              "XLA_FLAGS": "--xla_gpu_autotune_level=0"}  # fmt: skip
     if name == SINGLE_JAX:
         quiet["JAX_ENABLE_X64"] = "0"

@@ -27,7 +27,8 @@ def contrasts(name: str = ATLAS) -> tuple[np.ndarray, np.ndarray, str]:
         for path in (Path(folder) / name, Path(folder) / "mri" / name):
             if path.is_file():
                 with np.load(path) as held:
-                    return held["images"], held["masks_r4_seed0_50lines"], "atlas"
+                    mask = np.fft.fftshift(held["masks_r4_seed0_50lines"], axes=(1, 2))
+                    return held["images"], mask, "atlas"
     truth = mri.phantom((200, 200))
     return truth, mri.power_rule_mask(truth.shape, factor=4, power=4, seed=0), "phantom"
 

@@ -149,7 +149,7 @@ def test_answers_agree_and_come_in_the_callers_library(method, operator, library
     for name in ("variance", "std", "variance_error", "precision"):
         assert str(getattr(theirs, name).dtype).endswith(dtype), name
     mean, truth = backend.to_numpy(theirs.mean), case.z
-    if method == "cofem" and library == "torch":
+    if method == "cofem" and library.startswith("torch"):
         # Random numbers come from torch: the same answer, not the same bits.
         assert abs(simulate.nrmse(mean, truth) - simulate.nrmse(ours.mean, truth)) < 0.3
     else:

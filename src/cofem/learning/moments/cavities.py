@@ -106,11 +106,13 @@ def lowest_ratio(
             max_steps=2000,
         )  # fmt: skip
         products += 2 * found.rows
-        for row, j in enumerate(part):
-            expected = float(field[int(j)])
+        chosen_here = backend.from_numpy(part, alpha)
+        own = [backend.real(found.x[row, int(j)]) for row, j in enumerate(part)]
+        columns = [xp.stack(own), xp.take(field, chosen_here), xp.take(alpha, chosen_here)]
+        told = backend.to_numpy(xp.stack([xp.astype(x, alpha.dtype) for x in columns]))
+        for variance, expected, a in told.T.tolist():  # one transfer
             if expected > 0:  # not a column of zeros
-                variance = float(backend.real(found.x[row, int(j)]))
-                ratios.append((1 / variance - float(alpha[int(j)])) / expected)
+                ratios.append((1 / variance - a) / expected)
     return min(ratios, default=1.0), products
 
 
