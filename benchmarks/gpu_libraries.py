@@ -69,7 +69,7 @@ def libraries(quick: bool, limit: float = 240.0) -> str:
         "## Array libraries: methods, operators and options, answers compared with NumPy's\n\n"
         "`tests/backend/test_backends.py`; JAX on the device it chooses. Without `jax_enable_x64`\n"
         "only the tests of single precision are run, and JAX's own warning is not an error. JAX\n"
-        "multiplies in full precision (`jax_default_matmul_precision`), which is not its default. Not\n"
+        "multiplies in full precision (`jax_default_matmul_precision`), not its default. Not\n"
         f"run: not done after {limit:.0f} s.\n\n" + table(columns, rows)
     )
 
