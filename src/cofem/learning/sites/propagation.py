@@ -100,8 +100,7 @@ class Propagation:
         self.impatient = False  # a start among several, cut as soon as it is hopeless
         self.iteration = self._quiet = self._nearly = 0
         self.look = Look()
-        self.seen: list[Seen] = []
-        self._typical: list[backend.Later] = []
+        self.seen, self._typical = list[Seen](), list[backend.Later]()
         self.shares: Shares | None = None
 
     # -- what the loop asks ------------------------------------------------------
@@ -142,8 +141,8 @@ class Propagation:
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
         for noise in own:
-            move = noise.wanted(own[noise], self.given, asked[noise])
-            noise.log_move = self._log_move(noise, move)
+            wanted = noise.wanted(own[noise], self.given, asked[noise])
+            noise.log_move = self._log_move(noise, wanted)
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
