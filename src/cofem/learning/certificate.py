@@ -4,8 +4,8 @@ It may end at a wrong place, or nowhere, where columns are coherent: a blur, nea
 leadfield. Then what it says of a coordinate and the Gaussian posterior disagree, or nearly all
 data are used up, or almost all coordinates count as non-zero though fewer data than that speak
 for them, or the fit uses more than what can be recovered of the directions in which the signal
-stands above the noise. Each of these is enough to refuse it. How often the certificate errs is measured by
-``benchmarks/certificate.py``.
+stands above the noise. Each of these is enough to refuse it. How often the certificate errs is
+measured by ``benchmarks/certificate.py``.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
     """Judge where the rule has ended; return also the products that took."""
     verdict, products = _from_the_end(rule), 0
     if verdict is Certificate.GIVEN and _line_holds(rule):
-        directions, products = _directions(rule, esteps[0])
+        directions, products = directions_above_noise(rule, esteps[0])
         line = most_per_datum(directions / rule.model.n_unknowns)
         if rule.look.used * rule.n_data > line * directions:
             verdict = Certificate.CROWDED
@@ -84,7 +84,7 @@ def _line_holds(rule: Propagation) -> bool:
     return rule.n_data < model.n_unknowns and free and not shares and model.sparsifier is None
 
 
-def _directions(rule: Propagation, estep: EStep) -> tuple[float, int]:
+def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]:
     """Return in how many directions the signal stands above the noise, and the products it took.
 
     That is what a ridge determines which gives all coordinates the variance that explains the
