@@ -1,7 +1,7 @@
 """The cost of not telling the noise: products of ``fit(phi, y)`` beside "ard" that is told it.
 
-DCT, N = D/3, a share .10 of normal values; products are rows multiplied by Φ or Φᴴ. They do not depend on
-the machine, and hardly on D.
+DCT, N = D/3, a share .10 of normal values; products are rows multiplied by Φ or Φᴴ. They do not
+depend on the machine, and hardly on D.
 """
 
 from __future__ import annotations
