@@ -3,13 +3,15 @@
 It may end at a wrong place, or nowhere, where columns are coherent: a blur, near-duplicates, a
 leadfield. Then what it says of a coordinate and the Gaussian posterior disagree, or nearly all
 data are used up, or almost all coordinates count as non-zero though fewer data than that speak
-for them. Each of these is enough to refuse it. How often the certificate errs is measured by
-``benchmarks/certificate.py``.
+for them, or the fit uses more than what can be recovered of the directions in which the signal
+stands above the noise. Each of these is enough to refuse it. How often the certificate errs is
+measured by ``benchmarks/certificate.py``.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,6 +20,8 @@ from cofem import backend
 from cofem.learning.moments.cavities import LOOKED_AT
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.gaussian import EStep
+from cofem.learning.sites.matching import squared_lengths
+from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation
 
 # Root mean square difference of the two means, in error bars.
@@ -48,12 +52,18 @@ class Certificate(enum.Enum):
     APART = "its two estimates of the coefficients differ"
     USED_UP = "it used up nearly all of the data"
     DENSE = "it calls more coefficients non-zero than the data can tell apart"
+    CROWDED = "it uses more of the directions that stand above the noise than it can tell apart"
     COHERENT = "the columns of phi are too coherent for so few probes"
 
 
 def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, int]:
     """Judge where the rule has ended; return also the products that took."""
     verdict, products = _from_the_end(rule), 0
+    if verdict is Certificate.GIVEN and _line_holds(rule):
+        directions, products = directions_above_noise(rule, esteps[0])
+        line = most_per_datum(directions / rule.model.n_unknowns)
+        if rule.look.used * rule.n_data > line * directions:
+            verdict = Certificate.CROWDED
     for i, estep in enumerate(esteps):
         if verdict is Certificate.GIVEN and isinstance(estep, CovarianceFreeEStep):
             lowest, spent = _spot_check(rule, i, estep)
@@ -61,6 +71,33 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
             if lowest < LOWEST_RATIO:
                 verdict = Certificate.COHERENT
     return verdict, products
+
+
+def _line_holds(rule: Propagation) -> bool:
+    """Whether the limit of what can be recovered is known: that of real numbers of any sign.
+
+    Tasks and groups that share their zeros, complex numbers and known signs have higher limits.
+    """
+    model = rule.model
+    shares = len(model.tasks) > 1 or model.tie.labels is not None
+    free = not model.nonnegative and not backend.is_complex(model.like)
+    return rule.n_data < model.n_unknowns and free and not shares and model.sparsifier is None
+
+
+def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]:
+    """Return in how many directions the signal stands above the noise, and the products it took.
+
+    That is what a ridge determines which gives all coordinates the variance that explains the
+    power of y beyond the noise. Where columns of Φ are weak in most directions (a spectrum that
+    falls off) it is far below N; near it, several sets of non-zeros explain y alike, each of them
+    sure of itself.
+    """
+    noise, model = rule.noises[0], rule.model
+    power = noise.energy * noise.ratio - noise.n_data  # in units of the noise
+    power = max(power, math.sqrt(2.0 * noise.n_data))  # which is known to one standard deviation
+    unit = squared_lengths(model.families[0], model, model.like) * model.families[0].noise_precision
+    found = estep.moments(model.n_unknowns / power * unit, None, rule.iteration + 1, False)
+    return max(found.freedom, 1.0), found.products
 
 
 def _spot_check(rule: Propagation, i: int, estep: CovarianceFreeEStep) -> tuple[float, int]:
