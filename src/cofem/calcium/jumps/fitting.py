@@ -16,7 +16,7 @@ from cofem.calcium.jumps.doubts import SOME_EVENTS, doubts, lone_frames, upright
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.traces import maximin_baseline
+from cofem.calcium.traces import SMOOTHED_FRAMES, maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
 # and noise between neighbouring frames is no longer white.
@@ -30,8 +30,9 @@ SEARCHED_GIVEN = 1000
 # The posterior is computed in pieces of five minutes, each with a margin of several decay
 # times: memory and time then grow no faster than the recording.
 STRETCH, MARGIN_SECONDS = 9000, 20.0
-# The model takes rise and decay as exact and is too sure of a jump's frame: times are spread by
-# this share of the decay time, which is as far as rises of one cell differ.
+# The model takes rise and decay as exact and is too sure of a jump's frame: the estimate per
+# frame is spread by this share of the decay time, which is as far as rises of one cell differ.
+# Probabilities are not: spread over more frames, neighbouring events become one, and too sure.
 JITTER = 0.04
 
 
@@ -89,9 +90,8 @@ def _baseline(dff: np.ndarray, settings: Settings) -> np.ndarray:
     if not settings.maximin:
         return np.zeros(len(dff))
     slow = binned(dff, settings.framerate)
-    return _between(
-        maximin_baseline(slow.trace, slow.framerate, settings.window), slow.factor, len(dff)
-    )
+    level = maximin_baseline(slow.trace, slow.framerate, settings.window, SMOOTHED_FRAMES)
+    return _between(level, slow.factor, len(dff))
 
 
 def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
@@ -222,11 +222,10 @@ def _assemble(
     unit = noise_at_30(noise, above.framerate)
     per_second = float(jumps.number.sum()) * above.framerate / len(jumps.number)
     jitter = JITTER * constants.tau_d * above.framerate
-    size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
-    active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
+    size, active = (spread_out(x, factor, n) for x in (jumps.number, jumps.active))
     events = segments(active, height / unit * size, settings.framerate)
     one = unit * spike_size(constants.height * per_second, constants.tau_d, events)
-    spikes = height * size
+    spikes = height * spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)
     fluorescence = jumps.calcium
