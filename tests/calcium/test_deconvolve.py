@@ -102,6 +102,7 @@ def test_probabilities_are_calibrated_on_simulated_cells():
     assert checked >= 8
 
 
+@pytest.mark.filterwarnings("ignore:cells with problems")  # rightly
 def test_pure_noise_has_next_to_no_events():
     noise = 0.05 * np.random.default_rng(2).standard_normal((10, 6000))
     assert len(deconvolve(noise, 60.0, n_jobs=1).events()) <= 20

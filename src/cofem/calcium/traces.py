@@ -12,17 +12,11 @@ from scipy.ndimage import gaussian_filter1d, maximum_filter1d, minimum_filter1d
 
 # suite2p's own weight of the neuropil.
 NEUROPIL_COEFFICIENT = 0.7
-# The least smoothing before the minimum, in frames, where the level is found afterwards: minima
-# then lie below silence by the noise, which the level makes up for. Smoothed over suite2p's ten
-# frames they fill the short pauses of a busy cell.
-SMOOTHED_FRAMES = 5.0
 # The median of |x| for x ~ N(0, 1).
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
 
-def maximin_baseline(
-    dff: np.ndarray, framerate: float, window: float = 60.0, least_frames: float = 10.0
-) -> np.ndarray:
+def maximin_baseline(dff: np.ndarray, framerate: float, window: float = 60.0) -> np.ndarray:
     """Return suite2p's baseline: smooth, then the running minimum, then its maximum.
 
     Parameters
@@ -33,13 +27,12 @@ def maximin_baseline(
         Frames per second.
     window : float
         Of the minimum and the maximum, in seconds.
-    least_frames : float
-        The least standard deviation of the smoothing, in frames; suite2p's is 10.
 
     Notes
     -----
-    The smoothing has a standard deviation of at least a sixth of a second, so that at high
-    frame rates the minimum does not fall into the noise.
+    The smoothing has a standard deviation of 10 frames, as in suite2p, and of at least
+    a sixth of a second, so that at high frame rates the minimum does not fall into the
+    noise.
 
     Examples
     --------
@@ -52,7 +45,7 @@ def maximin_baseline(
     seen = np.isfinite(dff)
     if not seen.any():
         return np.full(len(dff), np.nan)
-    sigma = max(least_frames, framerate / 6)
+    sigma = max(10.0, framerate / 6)
     weight = gaussian_filter1d(seen.astype(np.float64), sigma)
     total = gaussian_filter1d(np.where(seen, dff, 0.0), sigma)
     # Where no frame is near there is no level: infinite for the minimum, which skips it.

@@ -43,9 +43,9 @@ LEAST_PER_SECOND = 0.02
 # set of the same cells three quarters of the sure jumps around 2.6 noises have a spike, 90 % of
 # those around 3.6, 96 % of those around 5.
 TRUST_HEIGHT = 0.375
-# Frames below this many expected jumps per second belong to no event. Half of it or twice as
-# much changes F1 by .01 or less.
-FLOOR = 1.2
+# Frames below this many expected jumps per second belong to no event. With twice as much one
+# jump of uncertain time falls into two events, each too improbable (seen in simulations).
+FLOOR = 0.6
 # Events below this probability are not listed.
 LEAST_PROBABILITY = 0.05
 # The distance of median and lower quartile of the log heights in the median cell, the largest

@@ -13,7 +13,7 @@ import numpy as np
 from cofem.calcium.jumps.passes import log_evidence
 from cofem.calcium.jumps.search import Found
 from cofem.calcium.jumps.states import build_states
-from cofem.calcium.traces import HALF_NORMAL_MEDIAN, SMOOTHED_FRAMES, maximin_baseline
+from cofem.calcium.traces import HALF_NORMAL_MEDIAN, maximin_baseline
 
 # A lone frame stands this many noises above or below both neighbours, which differ by less
 # than this share of that: noise never does, and no indicator is back after one frame.
@@ -77,7 +77,7 @@ def upright_gain(
         By the search in this very trace.
     """
     turned = np.where(seen, -y, np.nan)
-    turned -= maximin_baseline(turned, framerate, window, SMOOTHED_FRAMES)
+    turned -= maximin_baseline(turned, framerate, window)
     states, level = build_states(found.constants, framerate), found.constants.level
     up, down = (log_evidence(states, x - level, seen) for x in (y, turned))
     return up - down

@@ -16,7 +16,7 @@ from cofem.calcium.jumps.doubts import SOME_EVENTS, doubts, lone_frames, upright
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.traces import SMOOTHED_FRAMES, maximin_baseline
+from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
 # and noise between neighbouring frames is no longer white.
@@ -30,9 +30,8 @@ SEARCHED_GIVEN = 1000
 # The posterior is computed in pieces of five minutes, each with a margin of several decay
 # times: memory and time then grow no faster than the recording.
 STRETCH, MARGIN_SECONDS = 9000, 20.0
-# The model takes rise and decay as exact and is too sure of a jump's frame: the estimate per
-# frame is spread by this share of the decay time, which is as far as rises of one cell differ.
-# Probabilities are not: spread over more frames, neighbouring events become one, and too sure.
+# The model takes rise and decay as exact and is too sure of a jump's frame: times are spread by
+# this share of the decay time, which is as far as rises of one cell differ.
 JITTER = 0.04
 
 
@@ -90,7 +89,7 @@ def _baseline(dff: np.ndarray, settings: Settings) -> np.ndarray:
     if not settings.maximin:
         return np.zeros(len(dff))
     slow = binned(dff, settings.framerate)
-    level = maximin_baseline(slow.trace, slow.framerate, settings.window, SMOOTHED_FRAMES)
+    level = maximin_baseline(slow.trace, slow.framerate, settings.window)
     return _between(level, slow.factor, len(dff))
 
 
@@ -222,10 +221,11 @@ def _assemble(
     unit = noise_at_30(noise, above.framerate)
     per_second = float(jumps.number.sum()) * above.framerate / len(jumps.number)
     jitter = JITTER * constants.tau_d * above.framerate
-    size, active = (spread_out(x, factor, n) for x in (jumps.number, jumps.active))
+    size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
+    active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     events = segments(active, height / unit * size, settings.framerate)
     one = unit * spike_size(constants.height * per_second, constants.tau_d, events)
-    spikes = height * spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
+    spikes = height * size
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)
     fluorescence = jumps.calcium
