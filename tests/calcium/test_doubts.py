@@ -92,15 +92,3 @@ def test_a_decay_at_the_end_of_the_search_is_said():
     found = quietly(calcium + 0.05 * rng.standard_normal(3000), baseline=None)
     assert found.at_limit
     assert "end of what is searched" in found.messages[0]
-
-
-def test_the_result_is_that_of_the_working_rate():
-    """Every frame four times over, at four times the rate, is the same recording."""
-    dff, _ = simulate(n_cells=1, n_frames=1200, framerate=RATE, seed=9)
-    slow = deconvolve(dff[0], RATE, n_jobs=1)
-    fast = deconvolve(np.repeat(dff[0], 4), 4 * RATE, n_jobs=1)
-    assert (fast.tau_d, fast.tau_r) == (slow.tau_d, slow.tau_r)
-    assert fast.noise_std == pytest.approx(2 * slow.noise_std, rel=0.01)
-    assert fast.spike_size == pytest.approx(slow.spike_size, rel=0.05)
-    together = fast.spikes.reshape(-1, 4).sum(axis=1)
-    assert np.corrcoef(together, slow.spikes)[0, 1] > 0.98

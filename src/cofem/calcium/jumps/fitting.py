@@ -61,7 +61,9 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
         return nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
     fixed = _fixed(settings, given_level=baseline is not None or not settings.maximin)
     if baseline is None:
-        baseline = _baseline(dff, settings)
+        baseline = np.zeros(len(dff))
+        if settings.maximin:
+            baseline = maximin_baseline(dff, settings.framerate, settings.window)
     above = binned(dff - baseline, settings.framerate)
     noise = _noise(above, settings)
     scale = float(np.max(np.abs((dff - baseline)[seen]), initial=0.0))
@@ -82,15 +84,6 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     expected = float(jumps.active[part].sum())
     said = [*_said(fit, int(lone.sum()), expected), *doubts(left, expected, gain)]
     return replace(fit, message="; ".join(said))
-
-
-def _baseline(dff: np.ndarray, settings: Settings) -> np.ndarray:
-    """Return the slow level, found at the working rate: the same at every frame rate."""
-    if not settings.maximin:
-        return np.zeros(len(dff))
-    slow = binned(dff, settings.framerate)
-    level = maximin_baseline(slow.trace, slow.framerate, settings.window)
-    return _between(level, slow.factor, len(dff))
 
 
 def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
