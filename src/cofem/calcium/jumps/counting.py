@@ -14,9 +14,9 @@ calcium buffers lower the response and prolong it by the same factor, so that he
 decay time varies less than either (Helmchen, Imoto & Sakmann 1996); and cells fire some spikes
 a second, more or less. Each gives the size of a spike with a spread, and their weighted mean
 of logarithms has a smaller one. Two things are read from the events: heights that hardly
-differ are single spikes, so that the size is larger than thought; and where the lower half of
-them is narrow and far above what can just be seen, it is the size itself, the first tooth of
-the comb. It is a factor of two, which is said with every number.
+differ are single spikes, so that the size is larger than thought; and the narrower the lower
+half of them, far above what can just be seen, the more it is the size itself, the first tooth
+of the comb. It is a factor of two, which is said with every number.
 
 **Events.** With p the probability of any spike in a segment and ν the expected number if there
 is one, the number is log-normal with mean ν and the spread of the size of a spike: there are k
@@ -43,7 +43,8 @@ LEAST_PER_SECOND = 0.02
 # set of the same cells three quarters of the sure jumps around 2.6 noises have a spike, 90 % of
 # those around 3.6, 96 % of those around 5.
 TRUST_HEIGHT = 0.375
-# Frames below this many expected jumps per second belong to no event.
+# Frames below this many expected jumps per second belong to no event. With twice as much one
+# jump of uncertain time falls into two events, each too improbable (seen in simulations).
 FLOOR = 0.6
 # Events below this probability are not listed.
 LEAST_PROBABILITY = 0.05
@@ -51,7 +52,8 @@ LEAST_PROBABILITY = 0.05
 # that counts, and how many events tell it.
 USUAL_DISTANCE, LARGEST_DISTANCE, ENOUGH_EVENTS = 0.24, 0.7, 5
 # The first tooth: a lower quartile above this many noises at 30 Hz (events of 3.5 can just be
-# seen), and the median this near to it, in the logarithm: a spike's own response varies so.
+# seen). At this distance of the median, in the logarithm, it tells as much as the rest (a
+# spike's own response varies so); its spread grows with the distance squared.
 TOOTH_ABOVE, TOOTH_WIDTH = 4.5, 0.25
 
 
@@ -140,7 +142,7 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
     >>> round(spike_size(2.5, 0.7, none), 2)
     1.95
     >>> alike = Segments(np.arange(9), np.arange(9) + 1, np.ones(9), np.linspace(6.5, 7.5, 9))
-    >>> spike_size(2.5, 0.7, alike)  # nothing smaller was seen, though it could have been
+    >>> round(spike_size(2.5, 0.7, alike), 2)  # nothing smaller was seen, though it could be
     6.75
     """
     by_area = LOG_AREA - math.log(tau_d)
@@ -150,9 +152,9 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
     if len(sure) >= ENOUGH_EVENTS:
         lower, middle = np.quantile(sure, (0.25, 0.5))
         distance = math.log(middle / lower)
-        if lower > TOOTH_ABOVE and distance < TOOTH_WIDTH:
-            return float(lower)
         size += USUAL_DISTANCE - min(distance, LARGEST_DISTANCE)
+        if lower > TOOTH_ABOVE:  # a mean of logarithms, weighted by 1/spread²
+            size += (math.log(lower) - size) / (1 + (distance / TOOTH_WIDTH) ** 4)
     return math.exp(size)
 
 
