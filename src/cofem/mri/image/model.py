@@ -118,7 +118,8 @@ class ImageModel:
         free = 0 if field is None else FREE_ITERATIONS
         for iteration in range(options.max_iter):
             if field is not None and iteration == free:
-                state = self._restarted(state, noise_std)
+                # What moved before says nothing of how settled the new images are.
+                state, window = self._restarted(state, noise_std), Window()
             noise, phase = state.noise_std, None
             if field is not None and iteration >= free:
                 phase = field.block(state.mean, self._known(state))
