@@ -83,7 +83,11 @@ class ImageModel:
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
-        self.edges = Edges(encoding.shape, projected.shape[0])
+        self._smooth = np.zeros(len(encoding.samples), bool) if smooth is None else smooth
+        # Without their phase the imaginary parts are nearly zero: the prior need not know what they
+        # have to do with the real ones, and two small matrices are half the work of a large one.
+        apart = encoding.n_parts if self._smooth.all() else 1
+        self.edges = Edges(encoding.shape, projected.shape[0], apart)
         self._learner = EdgeLearner(
             self.edges, options.coupling, options.shrinkage, options.ties, encoding.n_parts
         )
@@ -95,7 +99,6 @@ class ImageModel:
         self.products = 0
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self._field: PhaseField | None = None
-        self._smooth = np.zeros(len(samples), bool) if smooth is None else smooth
         if self._smooth.any():
             waves = Cosines(encoding.shape, centered)
             self._field = PhaseField(waves, self._smooth, self._image)
@@ -118,7 +121,8 @@ class ImageModel:
         free = 0 if field is None else FREE_ITERATIONS
         for iteration in range(options.max_iter):
             if field is not None and iteration == free:
-                state = self._restarted(state, noise_std)
+                # What moved before says nothing of how settled the new images are.
+                state, window = self._restarted(state, noise_std), Window()
             noise, phase = state.noise_std, None
             if field is not None and iteration >= free:
                 phase = field.block(state.mean, self._known(state))
@@ -226,8 +230,9 @@ class ImageModel:
         if noise_std is not None:
             noise = xp.maximum(noise, noise_std)
         g = self.edges.gradient(self._first[None, ...])
-        level = xp.mean(backend.abs_squared(g), axis=(0, 1))
-        level = xp.mean(xp.reshape(level, (self.edges.n_axes, -1)), axis=0)
+        apart, axes = self.edges.n_apart, self.edges.n_axes
+        squares = xp.reshape(backend.abs_squared(g), (apart, self.edges.size, axes, -1))
+        level = xp.reshape(xp.mean(squares, axis=(1, 2)), (-1,))
         # An image without any gradient must not have a prior of no width.
         level = xp.maximum(level, 0 * level + LEAST_GRADIENT**2)
         none = self._image[None, ...][:0, ...]
