@@ -45,7 +45,7 @@ def checked_out(commit: str) -> Iterator[Path]:
     """Give a folder with the files of a commit."""
     with tempfile.TemporaryDirectory() as folder:
         packed = subprocess.run(
-            ["git", "archive", commit, "src"], cwd=HERE, capture_output=True, check=True
+            ["git", "archive", commit, "src"], cwd=HERE.parent, capture_output=True, check=True
         ).stdout  # fmt: skip
         subprocess.run(["tar", "-x", "-C", folder], input=packed, check=True)
         yield Path(folder, "src")
