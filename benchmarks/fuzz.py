@@ -1,9 +1,10 @@
 """Bad input at scale: every reader under a coverage-guided fuzzer.
 
     pip install atheris
-    python benchmarks/fuzz.py [--seconds 60] [--only "array .npy"]
+    python benchmarks/fuzz.py [--seconds 60] [--only "array .npy"] [--keep FOLDER]
 
-Writes benchmarks/results/fuzz.md. The seconds are the clock's, for every reader.
+Writes benchmarks/results/fuzz.md. The seconds are the clock's, for every reader. The inputs that
+reached new places are kept in a folder outside the repository, and the next run begins with them.
 """
 
 from __future__ import annotations
@@ -33,16 +34,19 @@ def worked() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def fuzz(name: str, seconds: int, seed: int) -> tuple[str, list[str]]:
+def fuzz(name: str, seconds: int, seed: int, keep: Path) -> tuple[str, list[str]]:
     """Run one reader; return its line of the table and what was found."""
+    keep = keep / name.replace(" ", "_").replace(",", "")
+    (keep / "corpus").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
         folder = Path(at)
         corpus = fuzz_readers.corpus(name, folder)
         began = worked()
         child = subprocess.run(
-            [sys.executable, HERE / "fuzz_child.py", name, folder, corpus, f"-timeout={HANG}",
-             f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-seed={seed}",
-             f"-artifact_prefix={folder}/", "-print_final_stats=1", "-rss_limit_mb=2048"],
+            [sys.executable, HERE / "fuzz_child.py", name, folder, keep / "corpus", corpus,
+             f"-timeout={HANG}", f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}",
+             f"-seed={seed}", f"-artifact_prefix={folder}/", "-print_final_stats=1",
+             "-rss_limit_mb=2048"],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         spent = worked() - began
@@ -53,18 +57,22 @@ def fuzz(name: str, seconds: int, seed: int) -> tuple[str, list[str]]:
         if child.returncode or ended:
             last = [line for line in child.stderr.splitlines() if line.strip()][-25:]
             findings.append(f"ended with {child.returncode} {ended}: {' / '.join(last)[-600:]}")
-        keep = Path(tempfile.gettempdir(), "cofem-fuzz", name.replace(" ", "_").replace(",", ""))
         for file in [*folder.glob("finding*"), *folder.glob("*-*")]:
-            keep.mkdir(parents=True, exist_ok=True)
             if file.is_file():
                 (keep / file.name).write_bytes(file.read_bytes())
     runs = re.findall(r"^#(\d+)", child.stderr, re.MULTILINE)
     coverage = re.findall(r"cov: (\d+)", child.stderr)
     features = re.findall(r"ft: (\d+)", child.stderr)
-    first, last = (coverage[0], coverage[-1]) if coverage else ("–", "–")
+    total = {"runs": 0, "seconds": 0.0, "first": int(coverage[0]) if coverage else 0}
+    if (keep / "total.json").exists():
+        total = json.loads((keep / "total.json").read_text(encoding="utf-8"))
+    total["runs"] += int(runs[-1]) if runs else 0
+    total["seconds"] += spent
+    (keep / "total.json").write_text(json.dumps(total), encoding="utf-8")
     line = (
-        f"| {name} | {int(runs[-1]) if runs else 0:,} | {spent:.0f} | {first} → {last} | "
-        f"{features[-1] if features else '–'} | {len(findings)} |"
+        f"| {name} | {total['runs']:,} | {total['seconds']:.0f} | {total['first']} → "
+        f"{coverage[-1] if coverage else '–'} | {features[-1] if features else '–'} | "
+        f"{len(findings)} |"
     )
     return line, findings
 
@@ -81,7 +89,8 @@ def write(lines: list[str], findings: list[str], command: str) -> None:
         "or raise ValueError or OSError with one line of text. A finding is any other exception, a "
         f"crash, {HANG} s without an answer, or more than 512 MiB for a file of at most "
         f"{MOST_BYTES >> 10} KiB. Coverage counts branches of our own readers, from the real files "
-        "alone to the end.", "",
+        "alone to the end. Files and seconds are those of all runs so far with one folder of kept "
+        "inputs; the findings are the last run's.", "",
         "| reader | files read | processor seconds | coverage | features | findings |",
         "|---|---|---|---|---|---|", *lines, "",
         *(["## Findings", "", *findings, ""] if findings else []),
@@ -94,12 +103,13 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
+    parser.add_argument("--keep", type=Path, default=Path.home() / ".cache" / "cofem-fuzz")
     asked = parser.parse_args()
     lines: list[str] = []
     findings: list[str] = []
     for name in fuzz_readers.READERS:
         if asked.only in name:
-            line, found = fuzz(name, asked.seconds, asked.seed)
+            line, found = fuzz(name, asked.seconds, asked.seed, asked.keep)
             lines.append(line)
             findings += [f"- {name}: {text}" for text in found]
             print(line, *found, sep="\n  ", flush=True)

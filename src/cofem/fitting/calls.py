@@ -166,6 +166,7 @@ def fit(
         kept = None
         if checkpoint is not None:
             kept = _checkpoint(checkpoint, model, chosen, seed, which)
+            kept.agree(group)
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
