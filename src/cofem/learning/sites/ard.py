@@ -95,6 +95,10 @@ class Ard:
         """The noise precision over that of the model."""
         return 1.0 if self.noise is None else self.noise.ratio
 
+    def starts(self, means: list[Array] | None) -> list[Array] | None:
+        """Return where the E-steps start: at the last means."""
+        return means
+
     def sites(self) -> list[tuple[Array, Array | None]]:
         """Return precision and pull of every family, at the model's noise precision."""
         alpha = self.alpha if self.noise is None else self.alpha / self.ratio

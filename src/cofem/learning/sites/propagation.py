@@ -124,6 +124,10 @@ class Propagation:
                 found[member] = noise.ratio * family.noise_precision
         return found
 
+    def starts(self, means: list[Array] | None) -> list[Array] | None:
+        """Return where the E-steps start: at the last means."""
+        return means
+
     def sites(self) -> list[tuple[Array, Array | None]]:
         """Return precision and pull of every family, at the model's noise precision."""
         return list(zip(self.precisions, self.pulls, strict=True))
