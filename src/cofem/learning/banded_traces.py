@@ -26,7 +26,6 @@ from cofem.solvers.banded.one_row import moments_row
 from cofem.solvers.banded.traces import Traces
 from cofem.solvers.compiled import compiled
 
-
 # The M-step of sparse Bayesian learning: s ← E z².
 ARD = (1.0, 0.0, 0.0)
 
@@ -46,7 +45,7 @@ class TraceFits(NamedTuple):
     iterations : ndarray of int (…)
         E-steps made.
     change : ndarray (…)
-        ‖μ_new − μ_old‖/‖μ_new‖ of the last iteration; the first one begins at zero.
+        ‖μ_new − μ_old‖/‖μ_new‖ of the last iteration; infinite after the first one.
     converged : ndarray of bool (…)
         Whether that was at most ``tol``.
     """
@@ -137,7 +136,7 @@ def fit_traces(
         precision=precision.reshape(problem.shape),
         log_evidence=-0.5 * (observed * np.log(2 * np.pi) + log_det + quadratic),
         iterations=iterations.astype(np.int64),
-        change=change,
+        change=np.where(iterations > 1, change, np.inf),
         converged=(iterations > 1) & (change <= tol) & (tol > 0),
     )
 
