@@ -30,13 +30,13 @@ from cofem.learning.sites.propagation import Propagation
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
-# Signal to noise at which the starts begin.
+# The signal-to-noise ratios (as ratios of power) at which the starts begin.
 STARTS = (10.0, 0.0, 100.0)
-# An end that explains more than this (power over noise) needs no other start.
+# If the first start ends with a larger ratio than this, no other start is made.
 EXPLAINED = 30.0
-# Tasks whose noise precisions differ by less than this share one.
+# Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
-# E-steps to find the noise by pruning, where the learned prior could not.
+# The most E-steps for finding the noise by pruning, if the learned prior could not find it.
 PRUNED_ITERATIONS = 100
 
 EStepMaker = Callable[[Model], Sequence[EStep]]

@@ -148,7 +148,8 @@ def solve(
 def warm_up() -> None:
     """Compile the loops over real numbers now, which the first fits would do otherwise.
 
-    Once on a machine, where compiled code can be kept; for measurements of time.
+    Needed only once on a machine where compiled code can be kept on disk. Call it before measuring
+    times.
     """
     whole = _Part(slice(0, 2), ShiftedGram(Identity(4), 1.0, np.ones(4)), np.ones(4), _DOUBLE)
     for part in (whole, whole.in_single_precision()):

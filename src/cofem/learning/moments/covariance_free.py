@@ -24,11 +24,11 @@ from cofem.solvers.quadrature import log_determinant
 from cofem.solvers.systems import Matrix, posterior_precision
 from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 
-# Where R is not the identity no exact lower bound of h_j is at hand. This one lets an
-# α_j grow fifty times in an iteration, and no more.
+# If R is not the identity, no exact lower bound of h_j is known. This one allows an α_j to grow by
+# a factor of fifty in an iteration.
 LEAST_H = 0.02
-# Behind an R that couples neighbours, a loose solve has its error where it is smooth, and
-# all estimates come out too small together: not noise any more, but a bias.
+# If R couples neighbours, the error of a loosely solved system is smooth, and all estimates are too
+# small together. That is a bias, not noise, so the tolerance is tighter.
 SPARSIFIED_RTOL = 1e-3
 
 
@@ -138,7 +138,7 @@ class CovarianceFreeEStep:
             trace = xp.sum(xp.astype(h, xp.float64))
             count, image = self._count(sparsifier, alpha, iteration), sparsifier.forward(mean)
             h = xp.clip(h, min=LEAST_H, max=1.0)
-            # The data only take away.
+            # The posterior variance is at most the prior's.
             variance = (h if count is None else xp.minimum(h, count)) / alpha
         return Moments(
             mean=mean,
@@ -171,7 +171,7 @@ class CovarianceFreeEStep:
             alpha,
             like=self._like,
             n_probes=options.n_probes,
-            # The probes of the posterior: what chance adds to both cancels in part.
+            # The same probes as for the posterior: part of the random errors then cancels.
             seed=self._seed_of(iteration),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
@@ -215,7 +215,7 @@ class CovarianceFreeEStep:
         plain = self._sparsifier is None
         if not options.report_probes:
             variance = moments.variance if plain else xp.full_like(self._norms, math.nan)
-            assert variance is not None  # without a report's own probes, the loop's are kept
+            assert variance is not None  # no probes for the report: the loop's
             error = xp.full_like(variance, math.nan)
             return Report(variance, error, math.nan, math.nan)
         theta = self._norms if self._theta is None else self._theta

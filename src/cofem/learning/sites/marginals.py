@@ -4,8 +4,8 @@ A coordinate that is seen as v with precision c has the posterior
 
     r_0 δ_0 + Σ_k r_k N(g_k v, g_k / c),
 
-in the notation of :mod:`cofem.learning.sites.mixture`. Nothing of size D × K is kept: the
-probabilities r_k are made again when they are asked for.
+in the notation of :mod:`cofem.learning.sites.mixture`. No array of size D × K is kept: the
+probabilities r_k are computed again when they are needed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ REACH = 12.0
 @final
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """What is kept of them, everything in the shape of z: (D,), or (L, D) for L tasks.
+    """The numbers that define the marginals, in the shape of z: (D,), or (L, D) for L tasks.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""From ends that were not certified to the same posterior by sampling."""
+"""The posterior by sampling, for fits whose end was not certified."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from cofem.learning.supports.sampler import (
 from cofem.model.model import Model
 from cofem.solvers.compiled import compiled_here
 
-# Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
+# Chains are run only if Φ has at most so many entries: then a sweep takes a few milliseconds.
 LARGEST_MATRIX = 2_000_000
-# The second chain begins with the coordinates that are more probably non-zero than not.
+# The second chain starts with the coordinates whose probability of being non-zero is above this.
 LIKELY = 0.5
 
 
