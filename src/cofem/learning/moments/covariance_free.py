@@ -27,6 +27,11 @@ from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 # If R is not the identity, no exact lower bound of h_j is known. This one allows an α_j to grow by
 # a factor of fifty in an iteration.
 LEAST_H = 0.02
+# ‖Φ‖² is found by power iteration, which approaches it from below: times this it is a bound.
+NORM_SAFETY = 1.05
+# Products for operators without exact norms: 64 probes for the columns' and 60 for ‖Φ‖² (the
+# defaults of :mod:`cofem.operators.norms`).
+NORM_PRODUCTS = 64 + 60
 # If R couples neighbours, the error of a loosely solved system is smooth, and all estimates are too
 # small together. That is a bias, not noise, so the tolerance is tighter.
 SPARSIFIED_RTOL = 1e-3
@@ -82,9 +87,9 @@ class CovarianceFreeEStep:
             self._ceiling = beta * self._norms
         else:
             # Σ_jj ≥ 1/A_jj needs a true bound on ‖φ_j‖², not an estimate.
-            bound = 1.05 * norm_squared(operator, like)
+            bound = NORM_SAFETY * norm_squared(operator, like)
             self._ceiling = xp.ones_like(self._norms) * (beta * bound)
-            self._set_up += 64 + 60  # the norms by probes and the bound by iteration
+            self._set_up += NORM_PRODUCTS
 
     def moments(
         self,

@@ -21,6 +21,8 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.model.model import Tie
 
+# A normal of width zero is a step; its width is at least this, so that nothing is divided by zero.
+LEAST_STD = 1e-300
 # Halvings of the bracket of a quantile: 2⁻⁵⁰ of its width.
 HALVINGS = 50
 # A bracket reaches so many error bars beyond the outermost normal.
@@ -177,13 +179,13 @@ def _quantile(
 ) -> np.ndarray:
     low = np.min([mean - REACH * std for _, mean, std in parts], axis=0)
     high = np.max([mean + REACH * std for _, mean, std in parts], axis=0)
-    below = sum(share * ndtr(-mean / np.maximum(std, 1e-300)) for share, mean, std in parts)
+    below = sum(share * ndtr(-mean / np.maximum(std, LEAST_STD)) for share, mean, std in parts)
     at_zero = (below <= p) & (p <= below + spike)
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         mass = sum(
-            share * ndtr((middle - mean) / np.maximum(std, 1e-300)) for share, mean, std in parts
+            share * ndtr((middle - mean) / np.maximum(std, LEAST_STD)) for share, mean, std in parts
         ) + spike * (middle >= 0)
         low, high = np.where(mass < p, middle, low), np.where(mass < p, high, middle)
     return np.where(at_zero, 0.0, (low + high) / 2)

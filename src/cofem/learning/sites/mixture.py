@@ -46,6 +46,8 @@ FAINTEST = 1.0
 # orthonormal rows the limit of state evolution is .36 + .54 N/D non-zeros per datum, to within .03
 # for N/D from .05 to .8 (``phase_transition.py`` in the benchmarks). A tenth more is allowed.
 MOST_PER_DATUM = (1.1 * 0.36, 1.1 * 0.54)
+# The smallest total weight of the slabs, so that its logarithm is finite and slabs can come back.
+LEAST_SLABS = 1e-12
 # That limit is for single tasks. For tasks that share their zeros this smaller one is used: with
 # the larger one some fits ended with nearly all coordinates non-zero.
 MOST_IF_JOINT = 0.5
@@ -110,7 +112,7 @@ class MixturePrior:
     @property
     def slabs(self) -> float:
         """The total weight of all but the spike; never quite zero."""
-        return max(1 - float(self.weights[0]), 1e-12)
+        return max(1 - float(self.weights[0]), LEAST_SLABS)
 
     def in_use(self, visible: float) -> np.ndarray:
         """Return which components stand above the noise of a typical coordinate."""

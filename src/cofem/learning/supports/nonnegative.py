@@ -20,7 +20,14 @@ import numpy as np
 
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.learning.supports.chain import PROPOSALS, draw_weights, pick
-from cofem.learning.supports.gains import gains, log_twice_normal, look, precision_of, score
+from cofem.learning.supports.gains import (
+    ROUNDING,
+    gains,
+    log_twice_normal,
+    look,
+    precision_of,
+    score,
+)
 from cofem.solvers.compiled import compiled
 
 Matrix = np.ndarray
@@ -280,7 +287,7 @@ def _refresh(
         energy -= 2 * correlation[places[i]] * values[i]
         for m in range(k):
             energy += precision[i, m] * values[i] * values[m]
-    return max(energy, 1e-14 * power)
+    return max(energy, ROUNDING * power)
 
 
 @compiled
