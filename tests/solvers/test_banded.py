@@ -244,6 +244,18 @@ def test_rows_with_one_prior_share_their_covariance(kernel, beta):
 
 
 @pytest.mark.parametrize("kernel", BOTH_ORDERS)
+def test_rows_with_a_noise_precision_each_have_a_covariance_each(kernel):
+    random = np.random.default_rng(0)
+    y, alpha = random.standard_normal((3, 50)), 10 ** random.uniform(-2, 3, 50)
+    beta = np.array([[1.0], [30.0], [500.0]])
+    found = banded.moments(kernel, y, alpha, beta)
+    for i in range(3):
+        alone = banded.moments(kernel, y[i], alpha, float(beta[i, 0]))
+        for name in found._fields:
+            np.testing.assert_array_equal(getattr(found, name)[i], getattr(alone, name))
+
+
+@pytest.mark.parametrize("kernel", BOTH_ORDERS)
 def test_single_precision_and_views_are_computed_in_double(kernel):
     y, alpha, beta = tame(kernel, 0)
     single = banded.moments(kernel, y.astype(np.float32), alpha, beta)
