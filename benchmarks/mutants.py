@@ -12,8 +12,8 @@ run once without a mutant, and DIR/record.json keeps which test runs which line.
 only tests that run its line (of a compiled function or a constant: its file, or the files that
 import it), those of its own folder first, the quickest first, up to ``--seconds`` in all. It is
 killed when a test fails or takes five times its usual seconds and ten more. ``--tests`` may name
-files that are not in the record: tests that were written for the survivors, copied to DIR/copy. The steps for CUDA need
-a GPU and are left out. DIR/mutants.csv has a row a mutant.
+files that are not in the record: tests that were written for the survivors, copied to DIR/copy. The
+steps for CUDA need a GPU and are left out. DIR/mutants.csv has a row a mutant.
 """
 
 from __future__ import annotations
