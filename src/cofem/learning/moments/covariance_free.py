@@ -29,8 +29,7 @@ from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 LEAST_H = 0.02
 # ‖Φ‖² is found by power iteration, which approaches it from below: times this it is a bound.
 NORM_SAFETY = 1.05
-# Products for operators without exact norms: 64 probes for the columns' and 60 for ‖Φ‖² (the
-# defaults of :mod:`cofem.operators.norms`).
+# Products where norms are estimated, by default 64 for those of columns and 60 for ‖Φ‖².
 NORM_PRODUCTS = 64 + 60
 # If R couples neighbours, the error of a loosely solved system is smooth, and all estimates are too
 # small together. That is a bias, not noise, so the tolerance is tighter.

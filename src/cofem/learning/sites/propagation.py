@@ -37,8 +37,7 @@ from cofem.learning.sites.shares import Seen, Shares
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
-# The share of the new sites in the average of new and old ones; the smaller share after iteration
-# LATE, for sites that still oscillate.
+# The share of the new sites in the average of new and old; the second from iteration LATE on.
 DAMPING, LATE_DAMPING, LATE = 0.5, 0.25, 50
 # While log β climbs to a given value it rises at least by this much in an iteration.
 LEAST_CLIMB = 0.2

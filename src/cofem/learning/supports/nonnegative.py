@@ -209,17 +209,9 @@ def _to_the_end(
 
 @compiled
 def _values(
-    gram: Matrix,
-    correlation: Matrix,
-    scales: Matrix,
-    places: Matrix,
-    slabs: Matrix,
-    k: int,
-    beta: float,
-    values: Matrix,
-    draw: bool,
-    random: Generator,
-) -> tuple[float, float]:
+    gram: Matrix, correlation: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k: int,
+    beta: float, values: Matrix, draw: bool, random: Generator,
+) -> tuple[float, float]:  # fmt: skip
     """Draw values above zero if asked to; return log W without the first to be drawn, and its.
 
     The first to be drawn is the last on the list. With L Lᵀ = Φ_SᵀΦ_S + diag(1/v) the i-th is
