@@ -57,7 +57,11 @@ class ImageModel:
     ) -> None:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
-        self.edges = Edges(encoding.shape, projected.shape[0])
+        self.smooth = np.zeros(len(encoding.samples), bool) if smooth is None else smooth
+        # Without their phase the imaginary parts are nearly zero: the prior need not know what they
+        # have to do with the real ones, and two small matrices are half the work of a large one.
+        apart = encoding.n_parts if self.smooth.all() else 1
+        self.edges = Edges(encoding.shape, projected.shape[0], apart)
         self.learner = EdgeLearner(
             self.edges, options.coupling, options.shrinkage, options.ties, encoding.n_parts
         )
@@ -69,7 +73,6 @@ class ImageModel:
         self.n_contrasts = len(samples)
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self.field: PhaseField | None = None
-        self.smooth = np.zeros(len(samples), bool) if smooth is None else smooth
         if self.smooth.any():
             waves = Cosines(encoding.shape, centered)
             self.field = PhaseField(waves, self.smooth, self._image)

@@ -186,6 +186,8 @@ class ImageRule:
         xp = backend.namespace(turn)
         self._turn(xp.where(chosen, turn, xp.ones_like(turn)))
         self.learned = self._first_state()
+        # What moved before says nothing of how settled the new images are.
+        self._window = Window()
 
     def _turn(self, turn: Array) -> None:
         self.model.turn(turn)
@@ -212,8 +214,9 @@ class ImageRule:
         model, first = self.model, self.model.first
         xp = backend.namespace(first)
         g = model.edges.gradient(first[None, ...])
-        level = xp.mean(backend.abs_squared(g), axis=(0, 1))
-        level = xp.mean(xp.reshape(level, (model.edges.n_axes, -1)), axis=0)
+        apart, axes = model.edges.n_apart, model.edges.n_axes
+        squares = xp.reshape(backend.abs_squared(g), (apart, model.edges.size, axes, -1))
+        level = xp.reshape(xp.mean(squares, axis=(1, 2)), (-1,))
         # An image without any gradient must not have a prior of no width.
         level = xp.maximum(level, 0 * level + LEAST_GRADIENT**2)
         none = first[None, ...][:0, ...]
