@@ -2,7 +2,7 @@
 # %% [markdown]
 # ## GPU
 #
-# There is no switch. Give torch tensors on a GPU and the fit runs there; the posterior is made of
+# No option is needed: pass torch tensors on a GPU, and the fit runs there; the posterior is made of
 # tensors on the same device.
 
 # %%
