@@ -44,7 +44,7 @@ def deconvolve(
     seed: int = 0,
     callback: Callable[[int], object] | None = None,
 ) -> Deconvolution:
-    """Find the spikes of cells from their fluorescence, and how sure they are.
+    """Find the spikes of cells in their fluorescence, with probabilities.
 
     Parameters
     ----------
@@ -79,8 +79,8 @@ def deconvolve(
     kernel : array (m,), optional
         A measured response, frame by frame, instead of time constants.
     response : {"auto", "log", "linear"}
-        By how much a spike adds more where fluorescence is high: as the evidence of each
-        cell says, in proportion to 1 + dF/F, or not at all. "banded" and "cofem" choose none
+        How the response to a spike grows with the fluorescence: "auto" estimates it for each cell,
+        "log" is in proportion to 1 + dF/F, "linear" not at all. "banded" and "cofem" choose none
         ("auto" is "log") and model log(1 + dF/F).
     window : float
         Of the maximin baseline, in seconds.

@@ -77,7 +77,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         Φ (a list for joint tasks). A file does not hold it; ``sample``,
         ``predict`` and ``variance_of`` need it. Another Φ of the same shape is refused if it
         differs by more than some 10⁻⁴ of its Frobenius norm (:mod:`cofem.result.fingerprint`);
-        files from before there was a fingerprint are taken at their word.
+        files of earlier versions have no fingerprint and are not checked.
     sparsifier : operator, optional
         R, where the fit had one; needed with ``phi``.
 
