@@ -147,7 +147,9 @@ def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = read_archive(path, "posterior")
         about = json.loads(str(arrays.pop("about")))
         found = about.get("format")
-    except (KeyError, AttributeError, RecursionError, ValueError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} is not a posterior saved by cofem: it has no {error}") from None
+    except (AttributeError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} is not a posterior saved by cofem ({error})") from None
     if found != FORMAT:
         raise ValueError(f"{path} has format {found!r}, expected {FORMAT!r}")
