@@ -37,7 +37,7 @@ else:
 #
 # ## Many problems
 #
-# `cofem.fit_many(phi, Y)` fits every row of Y on its own. It goes through joblib: `n_jobs=-1`
+# `cofem.fit_many(phi, Y)` fits every row of Y separately. It goes through joblib: `n_jobs=-1`
 # uses all cores.
 
 # %%

@@ -51,7 +51,7 @@ def deconvolve(
     dff : array (n_frames,) or (n_cells, n_frames)
         dF/F, as a fraction if ``response="log"`` or the method is another than "jumps";
         otherwise in any unit, also raw fluorescence: times and probabilities are the same,
-        and heights have its unit. NaN: the frame is missing. Tensors are welcome; the result
+        and heights have its unit. NaN: the frame is missing. Tensors are accepted; the result
         is made of NumPy's arrays all the same, as the work is done on the host.
     framerate : float
         Frames per second.
