@@ -51,10 +51,10 @@ class Certificate(enum.Enum):
     """The outcome; the value says why."""
 
     GIVEN = "certified"
-    MOVING = "the noise precision was still moving"
+    MOVING = "the noise precision was still changing"
     APART = "its two estimates of the coefficients differ"
-    USED_UP = "it used up nearly all of the data"
-    DENSE = "it calls more coefficients non-zero than the data can tell apart"
+    USED_UP = "it used nearly all of the data as free parameters"
+    DENSE = "it has more non-zero coefficients than the data can determine"
     CROWDED = "it uses more of the directions that stand above the noise than it can tell apart"
     COHERENT = "the columns of phi are too coherent for so few probes"
 
