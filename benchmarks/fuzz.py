@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import platform
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,41 +28,57 @@ RESULT = HERE / "results" / "fuzz.md"
 HANG, MOST_BYTES = 5, 1 << 16
 
 
-def worked() -> float:
-    """Return the processor seconds of all children so far."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+class Zygote:
+    """The process that has imported everything and forks for every reader."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, HERE / "fuzz_child.py"], stdin=subprocess.PIPE, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def run(self, name: str, folder: Path, arguments: list[str]) -> tuple[int, str]:
+        """Return the exit code and what libFuzzer said."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([name, str(folder), *arguments]) + "\n")
+        self.process.stdin.flush()
+        code = int(self.process.stdout.readline())
+        return code, (folder / "log").read_text(encoding="utf-8", errors="replace")
+
+    def worked(self) -> float:
+        """Return the processor seconds of the forks so far."""
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(stat[13]) + int(stat[14])) / os.sysconf("SC_CLK_TCK")
 
 
-def fuzz(name: str, seconds: int, seed: int, keep: Path) -> tuple[str, list[str]]:
+def fuzz(
+    zygote: Zygote, name: str, seconds: int, seed: int, keep: Path
+) -> tuple[str, list[str]]:  # fmt: skip
     """Run one reader; return its line of the table and what was found."""
     keep = keep / name.replace(" ", "_").replace(",", "")
     (keep / "corpus").mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as at:
-        folder = Path(at)
-        corpus = fuzz_readers.corpus(name, folder)
-        began = worked()
-        child = subprocess.run(
-            [sys.executable, HERE / "fuzz_child.py", name, folder, keep / "corpus", corpus,
-             f"-timeout={HANG}", f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}",
-             f"-seed={seed}", f"-artifact_prefix={folder}/", "-print_final_stats=1",
-             "-rss_limit_mb=2048"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        spent = worked() - began
+        folder, began = Path(at), zygote.worked()
+        code, said = zygote.run(name, folder, [
+            str(keep / "corpus"), str(folder / "corpus"), f"-timeout={HANG}",
+            f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-seed={seed}",
+            f"-artifact_prefix={folder}/", "-print_final_stats=1", "-rss_limit_mb=2048",
+        ])  # fmt: skip
+        spent = zygote.worked() - began
         findings = []
         if (folder / "findings.json").exists():
             findings = json.loads((folder / "findings.json").read_text())
         ended = next((w for w in ("timeout-", "oom-", "crash-") if list(folder.glob(f"{w}*"))), "")
-        if child.returncode or ended:
-            last = [line for line in child.stderr.splitlines() if line.strip()][-25:]
-            findings.append(f"ended with {child.returncode} {ended}: {' / '.join(last)[-600:]}")
+        if code or ended:
+            last = [line for line in said.splitlines() if line.strip()][-25:]
+            findings.append(f"ended with {code} {ended}: {' / '.join(last)[-600:]}")
         for file in [*folder.glob("finding*"), *folder.glob("*-*")]:
             if file.is_file():
                 (keep / file.name).write_bytes(file.read_bytes())
-    runs = re.findall(r"^#(\d+)", child.stderr, re.MULTILINE)
-    coverage = re.findall(r"cov: (\d+)", child.stderr)
-    features = re.findall(r"ft: (\d+)", child.stderr)
+    runs = re.findall(r"^#(\d+)", said, re.MULTILINE)
+    coverage = re.findall(r"cov: (\d+)", said)
+    features = re.findall(r"ft: (\d+)", said)
     total = {"runs": 0, "seconds": 0.0, "first": int(coverage[0]) if coverage else 0}
     if (keep / "total.json").exists():
         total = json.loads((keep / "total.json").read_text(encoding="utf-8"))
@@ -107,9 +123,10 @@ def main() -> None:
     asked = parser.parse_args()
     lines: list[str] = []
     findings: list[str] = []
+    zygote = Zygote()
     for name in fuzz_readers.READERS:
         if asked.only in name:
-            line, found = fuzz(name, asked.seconds, asked.seed, asked.keep)
+            line, found = fuzz(zygote, name, asked.seconds, asked.seed, asked.keep)
             lines.append(line)
             findings += [f"- {name}: {text}" for text in found]
             print(line, *found, sep="\n  ", flush=True)
