@@ -14,9 +14,9 @@ calcium buffers lower the response and prolong it by the same factor, so that he
 decay time varies less than either (Helmchen, Imoto & Sakmann 1996); and cells fire some spikes
 a second, more or less. Each gives the size of a spike with a spread, and their weighted mean
 of logarithms has a smaller one. Two things are read from the events: heights that hardly
-differ are single spikes, so that the size is larger than thought; and the narrower the lower
-half of them, far above what can just be seen, the more it is the size itself, the first tooth
-of the comb. It is a factor of two, which is said with every number.
+differ are single spikes, so that the size is larger than thought; and where the lower half of
+them is narrow and far above what can just be seen, it is the size itself, the first tooth of
+the comb. It is a factor of two, which is said with every number.
 
 **Events.** With p the probability of any spike in a segment and ν the expected number if there
 is one, the number is log-normal with mean ν and the spread of the size of a spike: there are k
@@ -52,8 +52,7 @@ LEAST_PROBABILITY = 0.05
 # that counts, and how many events tell it.
 USUAL_DISTANCE, LARGEST_DISTANCE, ENOUGH_EVENTS = 0.24, 0.7, 5
 # The first tooth: a lower quartile above this many noises at 30 Hz (events of 3.5 can just be
-# seen). At this distance of the median, in the logarithm, it tells as much as the rest (a
-# spike's own response varies so); its spread grows with the distance squared.
+# seen), and the median this near to it, in the logarithm: a spike's own response varies so.
 TOOTH_ABOVE, TOOTH_WIDTH = 4.5, 0.25
 
 
@@ -142,7 +141,7 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
     >>> round(spike_size(2.5, 0.7, none), 2)
     1.95
     >>> alike = Segments(np.arange(9), np.arange(9) + 1, np.ones(9), np.linspace(6.5, 7.5, 9))
-    >>> round(spike_size(2.5, 0.7, alike), 2)  # nothing smaller was seen, though it could be
+    >>> spike_size(2.5, 0.7, alike)  # nothing smaller was seen, though it could have been
     6.75
     """
     by_area = LOG_AREA - math.log(tau_d)
@@ -152,9 +151,9 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
     if len(sure) >= ENOUGH_EVENTS:
         lower, middle = np.quantile(sure, (0.25, 0.5))
         distance = math.log(middle / lower)
+        if lower > TOOTH_ABOVE and distance < TOOTH_WIDTH:
+            return float(lower)
         size += USUAL_DISTANCE - min(distance, LARGEST_DISTANCE)
-        if lower > TOOTH_ABOVE:  # a mean of logarithms, weighted by 1/spread²
-            size += (math.log(lower) - size) / (1 + (distance / TOOTH_WIDTH) ** 4)
     return math.exp(size)
 
 
