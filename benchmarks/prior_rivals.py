@@ -159,8 +159,9 @@ def main() -> None:
                     flush=True,
                 )
     columns = ["method", "problems", "diverged", "error / exact EM, median", "95 %",
-               "error / oracle, median", "share above 3 × EM", "β̂ within 3, %", "non-zeros inside, %", "all inside, %",
-               "false among p > ½, %", "said, %", "s, median"]  # fmt: skip
+               "error / oracle, median", "share above 3 × EM", "β̂ within 3, %",
+               "non-zeros inside, %", "all inside, %", "false among p > ½, %", "said, %",
+               "s, median"]  # fmt: skip
     table = Table("Rivals on the grid, D = 512", columns, [row(n, s) for n, s in scores.items()])
     result = Result("The learned prior beside rivals", [table], [])
     seconds = time.perf_counter() - began
