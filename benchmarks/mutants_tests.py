@@ -48,20 +48,27 @@ def preload() -> None:
 
 
 class Chosen:
-    """A plugin for pytest: these tests only, the quickest first, each with a limit of its own."""
+    """A plugin for pytest: these tests only, the quickest first, each with a limit of its own.
+
+    ``seconds`` are those of tests, or of the tests of a whole file.
+    """
 
     def __init__(self, seconds: dict[str, float], more: float) -> None:
         self.seconds, self.more = seconds, more
 
+    def usual(self, test: str) -> float | None:
+        """Return the usual seconds of a test; None if it is not chosen."""
+        return self.seconds.get(test, self.seconds.get(test.split("::")[0]))
+
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Keep the chosen tests, the quickest first."""
-        items[:] = [item for item in items if item.nodeid in self.seconds]
-        items.sort(key=lambda item: self.seconds[item.nodeid])
+        items[:] = [item for item in items if self.usual(item.nodeid) is not None]
+        items.sort(key=lambda item: self.usual(item.nodeid))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Begin the time of a test."""
         # The signal ends the process, also inside a compiled loop.
-        signal.alarm(int(SLOWER * self.seconds[nodeid] + self.more))
+        signal.alarm(int(SLOWER * (self.usual(nodeid) or 0.0) + self.more))
 
     def pytest_sessionfinish(self) -> None:
         """Let the process end without a limit."""

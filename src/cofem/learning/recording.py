@@ -95,7 +95,7 @@ class Recorder:
     ) -> None:
         self.max_iter, self.tol, self._callback, self._by_task = max_iter, tol, callback, by_task
         self._began = time.perf_counter()
-        self._previous: list[Array] | None = None
+        self.previous: list[Array] | None = None
         self._stopped = False
         self.change = math.inf
         self.history = empty_history()
@@ -105,14 +105,14 @@ class Recorder:
         """The number of iterations in the history."""
         return len(self.history["iteration"])
 
-    def resume(self, history: dict[str, list[float]], means: Sequence[Array]) -> None:
-        """Go on with the history of an interrupted run, whose last means are ``means``."""
-        self.history, self._previous = history, list(means)
+    def resume(self, history: dict[str, list[float]]) -> None:
+        """Go on with the history of an interrupted run."""
+        self.history = history
         self._began -= history["seconds"][-1]
 
     def moving(self, means: Sequence[Array]) -> Moving | None:
         """Return how far means are from the last ones, on its way to the host."""
-        return None if self._previous is None else _moving(means, self._previous)
+        return None if self.previous is None else _moving(means, self.previous)
 
     def add(
         self,
@@ -129,7 +129,7 @@ class Recorder:
         Parameters
         ----------
         means : list of arrays
-            All means at ``alpha``; the change since the last iteration is measured on them.
+            All means at ``alpha``; ``change`` is how far they are from ``previous``.
         alpha : array
             The precisions, for the callback.
         products : int
@@ -143,7 +143,7 @@ class Recorder:
         moving = self.moving(means) if moving is None else moving
         if moving is not None:
             self.change = _relative(moving)
-        self._previous = list(means)
+        self.previous = list(means)
         row: dict[str, Any] = {
             "iteration": self.iteration + 1,
             "change": self.change,

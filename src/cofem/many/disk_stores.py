@@ -53,8 +53,8 @@ class _DiskStore(Store):
         if settings is None:
             if not self._is_bare():
                 raise FileExistsError(
-                    f"store: {path} holds other files, or none that fit_many is known to have "
-                    "written; give a folder of its own"
+                    f"store: {path} holds other files than those "
+                    "of fit_many; give a folder of its own"
                 )
             return
         if settings.get("begun") or not resume:  # a start that was interrupted, or resume=False
