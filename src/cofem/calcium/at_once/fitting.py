@@ -15,12 +15,13 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.calcium.at_once import levels
+from cofem.calcium.at_once import doubting, levels
 from cofem.calcium.at_once.assembly import assembled
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
 from cofem.calcium.at_once.tables import Tables, build_tables
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, noise_level, rise_time
 from cofem.calcium.jumps import fitting as one_cell
+from cofem.calcium.jumps.doubts import named_doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
 from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
 from cofem.calcium.traces import maximin_baseline
@@ -66,25 +67,58 @@ def fit_together(
         Cells at once; as many as there is memory for.
     """
     xp = backend.namespace(rows)
-    n = rows.shape[1]
     size = _cells_at_once(rows) if batch is None else batch
     for low in range(0, rows.shape[0], size):
         dff = xp.astype(rows[low : low + size, :], xp.float64)
         there = np.arange(low, low + dff.shape[0])
         level = None if given is None else given[low : low + size]
+        lone = doubting.lone_frames(dff, settings.framerate)
+        dff = xp.where(lone, 0 * dff + math.nan, dff)
         data = _prepared(dff, settings, level)
         counts = backend.to_numpy(xp.sum(xp.astype(xp.isfinite(dff), xp.int64), axis=1))
         good = (counts >= MIN_FRAMES) & (data.noise > 1e-12 * data.scale)
         if not good.any():
             continue
         data = _chosen(data, np.flatnonzero(good)) if not good.all() else data
-        found = _searched(data, settings, given is not None or not settings.maximin)
-        for mine, jumps, tables in _posteriors(data, found, n):
+        numbers = backend.to_numpy(xp.sum(xp.astype(lone, xp.int64), axis=1))[good]
+        dff = xp.take(dff, backend.from_numpy(np.flatnonzero(good), dff), axis=0)
+        found, stretch = _searched(data, settings, given is not None or not settings.maximin)
+        for mine, jumps, tables in _posteriors(data, found):
+            own = slice(int(mine[0]), int(mine[-1]) + 1)
             frames, cells = assembled(
-                jumps, tables, [found[i] for i in mine], data.noise[mine], data.framerate,
-                data.factor, data.baseline[int(mine[0]) : int(mine[-1]) + 1, :], settings,
+                jumps, tables, found[own], data.noise[own], data.framerate, data.factor,
+                data.baseline[own, :], settings,
             )  # fmt: skip
+            left = dff[own, :] - frames["denoised"]
+            cells["message"] = _messages(
+                left, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate, settings
+            )
             yield there[good][mine], frames, cells
+
+
+def _messages(
+    left: Array,
+    jumps: ManyJumps,
+    tables: Tables,
+    lone: np.ndarray,
+    cells: dict[str, np.ndarray],
+    stretch: Stretch,
+    framerate: float,
+    settings: Settings,
+) -> np.ndarray:
+    """Return what there is to say about every cell."""
+    xp = backend.namespace(left)
+    white = doubting.neighbours(levels.averaged(left, settings.framerate, MIN_FRAMES)[0])
+    gains = doubting.upright_gains(tables, stretch.y, stretch.seen, framerate, settings.window)
+    active = levels.stretches(jumps.active, stretch.starts, stretch.length)
+    expected = backend.to_numpy(xp.sum(active, axis=1))
+    facts = zip(cells["tau_d"], cells["at_limit"], lone, expected, *white, gains, strict=True)
+    texts = [
+        "; ".join([*one_cell.what_to_say(tau, bool(limit), int(count), number),
+                   *named_doubts(correlation, error, number, gain)])
+        for tau, limit, count, number, correlation, error, gain in facts
+    ]  # fmt: skip
+    return np.array(texts, dtype=object)
 
 
 def _cells_at_once(rows: Array) -> int:
@@ -96,9 +130,29 @@ def _cells_at_once(rows: Array) -> int:
 
 def _prepared(dff: Array, settings: Settings, given: np.ndarray | None) -> Prepared:
     xp = backend.namespace(dff)
-    whole = bool(xp.all(xp.isfinite(dff)))
-    if not whole:  # what is missing is rare: baseline and noise of these come from the host
+    whole = backend.to_numpy(xp.all(xp.isfinite(dff), axis=1))
+    if whole.all():
+        return _prepared_there(dff, settings, given)
+    if not whole.any():
         return _prepared_on_host(dff, settings, given)
+    # Rows with a gap: their baseline and noise come from the host.
+    places = [np.flatnonzero(whole), np.flatnonzero(~whole)]
+    parts = [
+        prepare(xp.take(dff, backend.from_numpy(where, dff), axis=0), settings,
+                None if given is None else given[where])
+        for prepare, where in zip((_prepared_there, _prepared_on_host), places, strict=True)
+    ]  # fmt: skip
+    a, b = parts
+    joined = a._replace(
+        y=xp.concat([a.y, b.y]), seen=xp.concat([a.seen, b.seen]),
+        baseline=xp.concat([a.baseline, b.baseline]), noise=np.concatenate([a.noise, b.noise]),
+        scale=np.concatenate([a.scale, b.scale]),
+    )  # fmt: skip
+    return _chosen(joined, np.argsort(np.concatenate(places)))
+
+
+def _prepared_there(dff: Array, settings: Settings, given: np.ndarray | None) -> Prepared:
+    xp = backend.namespace(dff)
     if given is not None:
         baseline = backend.from_numpy(given, dff)
     elif settings.maximin:
@@ -155,7 +209,20 @@ def _chosen(data: Prepared, places: np.ndarray) -> Prepared:
     )
 
 
-def _searched(data: Prepared, settings: Settings, given_level: bool) -> list[Found]:
+class Stretch(NamedTuple):
+    """Where constants are searched: arrays (C, length), and where these begin (C,)."""
+
+    y: Array
+    seen: Array
+    starts: Array
+    length: int
+
+    def of(self, own: slice) -> Stretch:
+        """Return those of some cells."""
+        return Stretch(self.y[own, :], self.seen[own, :], self.starts[own], self.length)
+
+
+def _searched(data: Prepared, settings: Settings, given_level: bool) -> tuple[list[Found], Stretch]:
     """Find every cell's constants in its liveliest stretch."""
     xp = backend.namespace(data.y)
     fixed = one_cell.fixed_constants(settings, given_level)
@@ -180,7 +247,7 @@ def _searched(data: Prepared, settings: Settings, given_level: bool) -> list[Fou
         tables = build_tables(constants, data.framerate, y)
         return log_evidence(tables, xp.take(y, where, axis=0), xp.take(seen, where, axis=0))
 
-    return answered(asking, ask)
+    return answered(asking, ask), Stretch(y, seen, starts, length)
 
 
 def answered(
@@ -207,11 +274,11 @@ def answered(
 
 
 def _posteriors(
-    data: Prepared, found: list[Found], n: int
+    data: Prepared, found: list[Found]
 ) -> Iterator[tuple[np.ndarray, ManyJumps, Tables]]:
     """Yield which cells, their posterior, and their tables."""
     frames = min(data.y.shape[1], one_cell.STRETCH + 2 * _margin(data.framerate))
-    left = backend.device_memory_left(data.y)
+    left, n = backend.device_memory_left(data.y), data.baseline.shape[1]
     size = CELLS_AT_ONCE
     if left is not None:
         sample = build_tables([found[0].constants], data.framerate, data.y)
@@ -220,7 +287,20 @@ def _posteriors(
         mine = np.arange(low, min(low + size, len(found)))
         tables = build_tables([found[i].constants for i in mine], data.framerate, data.y)
         y, seen = (a[low : low + size, :] for a in (data.y, data.seen))
-        yield mine, _in_pieces(tables, y, seen, _margin(data.framerate)), tables
+        found_there = _in_pieces(tables, y, seen, _margin(data.framerate))
+        yield mine, told(found_there, tables, seen), tables
+
+
+def told(jumps: ManyJumps, tables: Tables, seen: Array) -> ManyJumps:
+    """Return the jumps, in missing frames only as far as the others tell more than the prior."""
+    xp = backend.namespace(seen)
+    number = xp.sum(tables.weight * tables.number, axis=1)[:, None]
+    active = xp.sum(xp.where(tables.number > 0, tables.weight, 0 * tables.weight), axis=1)[:, None]
+    nothing = xp.zeros_like(jumps.number)
+    return jumps._replace(
+        number=xp.where(seen, jumps.number, xp.maximum(jumps.number - number, nothing)),
+        active=xp.where(seen, jumps.active, xp.maximum(jumps.active - active, nothing)),
+    )
 
 
 def _margin(framerate: float) -> int:

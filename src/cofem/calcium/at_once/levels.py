@@ -84,11 +84,19 @@ def averaged(trace: Array, framerate: float, least: int) -> tuple[Array, float, 
     if factor == 1 or n < factor * least:
         return trace, framerate, 1
     xp = backend.namespace(trace)
-    whole = n // factor * factor
-    mean = xp.mean(xp.reshape(trace[:, :whole], (trace.shape[0], -1, factor)), axis=2)
-    if whole < n:
-        mean = xp.concat([mean, xp.mean(trace[:, whole:], axis=1, keepdims=True)], axis=1)
-    return mean, framerate / factor, factor
+    missing = 0 * trace[:, :1] + math.nan
+    padded = xp.concat([trace, *[missing] * (-n % factor)], axis=1)
+    rows = xp.reshape(padded, (trace.shape[0], -1, factor))
+    return mean_of_seen(rows, 2), framerate / factor, factor
+
+
+def mean_of_seen(x: Array, axis: int) -> Array:
+    """Return the mean of what is not NaN along an axis; NaN where nothing is."""
+    xp = backend.namespace(x)
+    there = xp.isfinite(x)
+    number = xp.sum(xp.astype(there, x.dtype), axis=axis)
+    total = xp.sum(xp.where(there, x, xp.zeros_like(x)), axis=axis)
+    return total / xp.where(number > 0, number, 0 * number + math.nan)
 
 
 def noise_levels(trace: Array, framerate: float, rise: float) -> Array:

@@ -102,8 +102,12 @@ def doubts(left: np.ndarray, expected: float, gain: float) -> list[str]:
     >>> [text.split(",")[0] for text in doubts(noise, expected=10.0, gain=1.0)]
     ['upside down the trace is as probable']
     """
+    return named_doubts(*_neighbours(left), expected, gain)
+
+
+def named_doubts(correlation: float, error: float, expected: float, gain: float) -> list[str]:
+    """Do the same, given the correlation of neighbouring frames and its standard error."""
     found = []
-    correlation, error = _neighbours(left)
     if correlation > max(WHITE_BELOW, SURE * error):
         found.append(
             "what the fit leaves is not white: neighbouring frames correlate by "

@@ -82,7 +82,10 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     left = binned(dff - fit.denoised, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
-    said = [*_said(fit, int(lone.sum()), expected), *doubts(left, expected, gain)]
+    said = [
+        *what_to_say(fit.tau_d, fit.at_limit, int(lone.sum()), expected),
+        *doubts(left, expected, gain),
+    ]
     return replace(fit, message="; ".join(said))
 
 
@@ -109,14 +112,14 @@ def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
     )
 
 
-def _said(fit: CellFit, lone: int, expected: float) -> list[str]:
+def what_to_say(tau_d: float, at_limit: bool, lone: int, expected: float) -> list[str]:
     """Return what there is to say about a cell's frames and constants."""
     said = []
     if lone:
         said.append(f"{lone} frames stand alone, far from both neighbours: they were left out")
-    if fit.at_limit and expected >= SOME_EVENTS:
+    if at_limit and expected >= SOME_EVENTS:
         said.append(
-            f"the decay time ({fit.tau_d:.2g} s) is at an end of what is searched: the trace "
+            f"the decay time ({tau_d:.2g} s) is at an end of what is searched: the trace "
             "does not tell it"
         )
     return said
