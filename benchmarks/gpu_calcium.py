@@ -91,7 +91,7 @@ def stages(number: int) -> None:
 
         setattr(fitting, name, call)
 
-    for name in ("_prepared", "_searched", "build_tables", "log_evidence", "_in_pieces",
+    for name in ("prepared", "_searched", "build_tables", "log_evidence", "_in_pieces",
                  "assembled"):  # fmt: skip
         watched(name)
     took, _ = timed(lambda: calcium.deconvolve(cells(number), FRAMERATE))

@@ -149,6 +149,20 @@ def test_cells_that_cannot_be_fitted_are_in_no_batch():
     assert both(dff, settings, "numpy", batch=2) == 3
 
 
+def test_doubtful_traces_are_named_alike():
+    random = np.random.default_rng(7)
+    dff = 0.05 * random.standard_normal((3, 300))
+    dff[0, 150] += 9.0  # one frame alone
+    dff[1] = np.convolve(random.standard_normal(303), np.ones(4) / 4, "valid")  # smoothed
+    dff[2] = 0.3 * np.cumsum(random.standard_normal(300)) * 0.1  # a walk
+    settings = settings_of(30.0, **QUICK)
+    assert both(dff, settings, "numpy") == 3
+    said = [text for *_, cells in fitting.fit_together(dff, settings, None, 3)
+            for text in cells["message"]]  # fmt: skip
+    assert "1 frames stand alone" in said[0]
+    assert "not white" in said[1]
+
+
 def test_given_baselines_and_pieces(monkeypatch):
     dff, _ = simulate(2, 120, framerate=30.0, noise_std=0.05, seed=6)
     given = np.linspace(0.0, 0.1, dff.size).reshape(dff.shape)
@@ -179,7 +193,7 @@ def test_a_full_device_is_a_clear_error(monkeypatch):
         raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
 
     monkeypatch.setattr("cofem.calcium.deconvolution.backend", Pretended())
-    monkeypatch.setattr(fitting, "_prepared", full)
+    monkeypatch.setattr(fitting, "prepared", full)
     with pytest.raises(MemoryError, match=r"no room for 2 cells of 60 frames; pass fewer"):
         deconvolve(dff, 30.0)
 
