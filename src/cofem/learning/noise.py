@@ -131,6 +131,16 @@ def shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
     return [shared[f.noise_precision] for f in model.families]
 
 
+def asked_of(
+    noises: Sequence[LearnedNoise], moments: Sequence[Moments]
+) -> dict[LearnedNoise, tuple[list[Moments], list[backend.Later]]]:
+    """Return for each noise the moments of its families, and their residuals under way."""
+    own: dict[LearnedNoise, list[Moments]] = {noise: [] for noise in noises}
+    for noise, m in zip(noises, moments, strict=True):
+        own[noise].append(m)
+    return {noise: (mine, noise.asked(mine)) for noise, mine in own.items()}
+
+
 def squared_rows(x: Array) -> np.ndarray:
     """Return the sum of squares over the last axis, in double precision on the host."""
     return backend.to_numpy(_squares(x))

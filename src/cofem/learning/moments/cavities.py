@@ -62,7 +62,8 @@ class Cavities:
         n = found.n_probes
         noise = found.variance / n if n > 1 else expected * (1 - expected)
         departure = (1 - found.diagonal - expected) ** 2 - noise
-        return field, xp.stack([xp.sum(departure), xp.sum(expected**2)])
+        sums = xp.stack([xp.sum(departure), xp.sum(expected**2)])
+        return field, xp.astype(sums, xp.float64)
 
     def departed(self, sums: np.ndarray, iteration: int) -> float:
         """Return how far c is from what the probes see, root mean square.

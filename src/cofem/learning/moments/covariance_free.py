@@ -128,10 +128,9 @@ class CovarianceFreeEStep:
         )
         mean, mean_steps, mean_status = found.beside()
         refuse_indefinite(mean_status, found.status)
-        count, image, cavity, departs, sums = None, mean, None, math.nan, []
+        count, image, cavity, sums = None, mean, None, []
         if pull is not None:
-            cavity, far = self._cavities.update(found, alpha)
-            sums = [xp.astype(far, xp.float64)]
+            cavity, *sums = self._cavities.update(found, alpha)
         if sparsifier is None:
             variance, trace = backend.in_one_launch(bounded_variance, alpha)(
                 found.diagonal, found.variance, alpha, self._norms,
@@ -146,20 +145,15 @@ class CovarianceFreeEStep:
             # The posterior variance is at most the prior's.
             variance = (h if count is None else xp.minimum(h, count)) / alpha
         told = backend.to_numpy(xp.concat([xp.reshape(trace, (1,)), *sums]))  # one transfer
-        if sums:
-            departs = self._cavities.departed(told[1:], iteration)
+        departs = self._cavities.departed(told[1:], iteration) if sums else math.nan
         return Moments(
-            mean=mean,
-            variance=variance,
-            sparse_mean=image,
-            count=count,
-            cavity=cavity,
-            departs=departs,
+            mean=mean, variance=variance, sparse_mean=image, count=count,
+            cavity=cavity, departs=departs,
             freedom=mean.shape[0] * (mean.shape[1] - float(told[0])),
             cg_steps=int(max(mean_steps.max(), found.steps.max())),
             products=2 * found.rows + self._spend_set_up(),
             trouble=trouble_of(mean_status, "mean"),
-        )
+        )  # fmt: skip
 
     def _seed_of(self, iteration: int) -> int:
         return backend.seed_from(*self._seed, iteration + 1)  # −1: the report's

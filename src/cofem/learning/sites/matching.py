@@ -31,10 +31,10 @@ def matching_sites(seen: Seen, mean: Array, variance: Array, ratio: float) -> tu
     return seen.precision * weight, pull
 
 
-def typical_precision(seen: Seen) -> backend.Later:
+def typical_precision(seen: Seen) -> float:
     """Return the mean of c/θ, over the noise precision; a column of zeros hardly counts."""
     xp = backend.namespace(seen.precision)
-    return backend.Later(xp.mean(seen.precision / seen.unit))
+    return float(xp.mean(seen.precision / seen.unit))
 
 
 def squared_lengths(family: Family, model: Model, like: Array) -> Array:

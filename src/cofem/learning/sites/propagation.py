@@ -24,7 +24,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
-from cofem.learning.noise import FIRST_LEARNED, LearnedNoise, shared_noises, squared_rows
+from cofem.learning.noise import FIRST_LEARNED, LearnedNoise, asked_of, shared_noises, squared_rows
 from cofem.learning.sites.agreement import Look
 from cofem.learning.sites.matching import (
     UNSEEN,
@@ -103,7 +103,7 @@ class Propagation:
         self.impatient = False  # one start among several: it is stopped when it is hopeless
         self.iteration = self._quiet = self._nearly = 0
         self.look = Look()
-        self.seen, self._typical = list[Seen](), list[backend.Later]()
+        self.seen: list[Seen] = []
         self.shares: Shares | None = None
 
     # -- what the loop asks ------------------------------------------------------
@@ -140,16 +140,13 @@ class Propagation:
     ) -> Verdict | None:
         """Learn the weights from the moments under the present sites, and look how they stand."""
         self.iteration += 1
-        self._look_at(moments)
-        of = list(zip(self.noises, moments, strict=True))
-        own = {noise: [m for n, m in of if n is noise] for noise in self.noises}
-        asked = {noise: noise.asked(own[noise]) for noise in own}  # one wait serves all
+        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        asked = asked_of(self.noises, moments)  # under way before the first wait
         visible = self.visible
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
-        for noise in own:
-            wanted = noise.wanted(own[noise], self.given, asked[noise])
-            noise.log_move = self._log_move(noise, wanted)
+        for noise, (own, later) in asked.items():
+            noise.log_move = self._log_move(noise, noise.wanted(own, self.given, later))
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
@@ -192,7 +189,7 @@ class Propagation:
     @property
     def typical(self) -> float:
         """How precisely a coordinate is seen, beside what its column alone would give."""
-        return max(float(later.numpy()) for later in self._typical)
+        return max(map(typical_precision, self.seen))
 
     def at(self, model: Model) -> Propagation:
         """Return the same rule with the noise precision it has found as the model's own."""
@@ -235,7 +232,7 @@ class Propagation:
 
     def see(self, moments: Sequence[Moments]) -> None:
         """Take moments under the present sites, and learn nothing from them."""
-        self._look_at(moments)
+        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
         self.shares = self.prior.given(self.seen, self.ratios, self.visible)
 
     # -- checkpoints -------------------------------------------------------------
@@ -266,10 +263,6 @@ class Propagation:
 
     # -- steps -------------------------------------------------------------------
 
-    def _look_at(self, moments: Sequence[Moments]) -> None:
-        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
-        self._typical = [typical_precision(s) for s in self.seen]
-
     def _seen(self, i: int, moments: Moments) -> Seen:
         """Return how the coordinates of a family are seen without their sites."""
         xp = backend.namespace(moments.cavity)
@@ -290,7 +283,7 @@ class Propagation:
     @property
     def visible(self) -> float:
         """Return the inverse of the smallest variance that stands out of the noise."""
-        typical = (float(later.numpy()) for later in self._typical)
+        typical = map(typical_precision, self.seen)
         return max(r * t for r, t in zip(self.ratios, typical, strict=True))
 
     def _verdict(self, look: Look) -> Verdict | None:
