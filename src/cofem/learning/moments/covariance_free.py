@@ -128,7 +128,8 @@ class CovarianceFreeEStep:
         )
         mean, mean_steps, mean_status = found.beside()
         refuse_indefinite(mean_status, found.status)
-        count, image, cavity, sums = None, mean, None, []
+        count, image, cavity = None, mean, None
+        sums: list[Array] = []
         if pull is not None:
             cavity, *sums = self._cavities.update(found, alpha)
         if sparsifier is None:
