@@ -76,11 +76,10 @@ class Edges:
         xp = backend.namespace(g)
         g = xp.reshape(g, (-1, self.size, self.n_components))
         if backend.is_numpy(g):
-            out = np.zeros((g.shape[0], self.n_together, self.size), dtype=g.dtype)
-            _adjoint(np.ascontiguousarray(g), self._previous, out)
-        else:
-            out = self._sum_back(xp.moveaxis(g, 2, 1))
-        return xp.reshape(out, (-1, self.n_images, self.size))
+            sums = np.zeros((g.shape[0], self.n_together, self.size), dtype=g.dtype)
+            _adjoint(np.ascontiguousarray(g), self._previous, sums)
+            return sums.reshape(-1, self.n_images, self.size)
+        return xp.reshape(self._sum_back(xp.moveaxis(g, 2, 1)), (-1, self.n_images, self.size))
 
     def packed(self, tensor: Array) -> Array:
         """Return T as :meth:`add_prior` wants it: NumPy's upper triangles as rows (B, …, P)."""
@@ -95,9 +94,9 @@ class Edges:
         xp = backend.namespace(x)
         if backend.is_numpy(x):
             each = (-1, self.n_together, self.size)  # views: the parts of a row lie side by side
-            parts, sums = xp.reshape(x, each), np.reshape(out, each, copy=False)
-            _add_prior(parts, packed, self._lines, self.shape[-1], sums)
-            return out
+            sums = np.asarray(out).reshape(each)
+            _add_prior(xp.reshape(x, each), packed, self._lines, self.shape[-1], sums)
+            return sums.reshape(out.shape)
         inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (B·P, n, S)
         return out + self.adjoint(xp.moveaxis(inner, 2, 0))
 
