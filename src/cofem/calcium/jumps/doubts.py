@@ -7,6 +7,7 @@ finding is a sentence for the cell's message, so that no nonsense is silent.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -83,43 +84,72 @@ def upright_gain(
     return up - down
 
 
-def doubts(left: np.ndarray, expected: float, gain: float) -> list[str]:
-    """Say what in a trace is not like calcium; nothing, if nothing is.
+class Signs(NamedTuple):
+    """What there is to see in a cell that was fitted.
 
-    Parameters
+    Attributes
     ----------
-    left : ndarray (n,)
-        What the fit leaves of the trace, NaN where a frame is missing.
+    lone : int
+        How many frames were left out, as they stand alone.
+    tau_d, at_limit : float, bool
+        The decay time, and whether it is at an end of the search.
+    correlation, error : float
+        Of neighbouring frames in what the fit leaves; see :func:`neighbours`.
     expected, gain : float
         The expected number of jumps where the constants were searched, and
         :func:`upright_gain` of that stretch.
+    """
+
+    lone: int
+    tau_d: float
+    at_limit: bool
+    correlation: float
+    error: float
+    expected: float
+    gain: float
+
+
+def doubts(signs: Signs) -> str:
+    """Say what in a trace is not like calcium; nothing, if nothing is.
 
     Examples
     --------
-    >>> noise = np.random.default_rng(0).standard_normal(900)
-    >>> doubts(noise, expected=10.0, gain=80.0)
-    []
-    >>> [text.split(",")[0] for text in doubts(noise, expected=10.0, gain=1.0)]
-    ['upside down the trace is as probable']
+    >>> fine = Signs(0, 0.7, False, correlation=0.1, error=0.02, expected=10.0, gain=80.0)
+    >>> doubts(fine), doubts(fine._replace(gain=1.0)).split(",")[0]
+    ('', 'upside down the trace is as probable')
     """
     found = []
-    correlation, error = _neighbours(left)
-    if correlation > max(WHITE_BELOW, SURE * error):
+    if signs.lone:
+        found.append(
+            f"{signs.lone} frames stand alone, far from both neighbours: they were left out"
+        )
+    if signs.at_limit and signs.expected >= SOME_EVENTS:
+        found.append(
+            f"the decay time ({signs.tau_d:.2g} s) is at an end of what is searched: the trace "
+            "does not tell it"
+        )
+    if signs.correlation > max(WHITE_BELOW, SURE * signs.error):
         found.append(
             "what the fit leaves is not white: neighbouring frames correlate by "
-            f"{correlation:.2f}, as in a trace that was smoothed or has slow artefacts, and "
+            f"{signs.correlation:.2f}, as in a trace that was smoothed or has slow artefacts, and "
             "there may be too many events"
         )
-    if expected >= SOME_EVENTS and gain < GAIN_PER_EVENT * expected:
+    if signs.expected >= SOME_EVENTS and signs.gain < GAIN_PER_EVENT * signs.expected:
         found.append(
             "upside down the trace is as probable, which calcium is not: most events may be "
             "slow noise or motion (or the sign is wrong)"
         )
-    return found
+    return "; ".join(found)
 
 
-def _neighbours(left: np.ndarray) -> tuple[float, float]:
-    """Return the correlation of neighbouring frames, and its standard error."""
+def neighbours(left: np.ndarray) -> tuple[float, float]:
+    """Return the correlation of neighbouring frames, and its standard error.
+
+    Examples
+    --------
+    >>> neighbours(np.array([1.0, -1.0, 1.0, np.nan, -1.0]))
+    (-1.0, 0.7071067811865475)
+    """
     left = left - np.nanmean(left)
     products = left[1:] * left[:-1]
     number = np.count_nonzero(np.isfinite(products))

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
-from cofem.calcium.jumps.doubts import SOME_EVENTS, doubts, lone_frames, upright_gain
+from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, upright_gain
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
@@ -79,11 +79,13 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
     jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
     fit = _assemble(jumps, states, found, noise, above, baseline, settings)
-    left = binned(dff - fit.denoised, settings.framerate).trace
+    left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
-    said = [*_said(fit, int(lone.sum()), expected), *doubts(left, expected, gain)]
-    return replace(fit, message="; ".join(said))
+    signs = Signs(
+        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected=expected, gain=gain
+    )
+    return replace(fit, message=doubts(signs))
 
 
 def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
@@ -107,19 +109,6 @@ def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
         number=np.where(seen, jumps.number, np.maximum(jumps.number - number, 0.0)),
         active=np.where(seen, jumps.active, np.maximum(jumps.active - active, 0.0)),
     )
-
-
-def _said(fit: CellFit, lone: int, expected: float) -> list[str]:
-    """Return what there is to say about a cell's frames and constants."""
-    said = []
-    if lone:
-        said.append(f"{lone} frames stand alone, far from both neighbours: they were left out")
-    if fit.at_limit and expected >= SOME_EVENTS:
-        said.append(
-            f"the decay time ({fit.tau_d:.2g} s) is at an end of what is searched: the trace "
-            "does not tell it"
-        )
-    return said
 
 
 def _fixed(settings: Settings, given_level: bool) -> dict[str, float]:
