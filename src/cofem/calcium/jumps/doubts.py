@@ -1,7 +1,8 @@
 """What makes a trace doubtful: frames that no calcium explains, and traces that are not like it.
 
-Nothing here changes a fit, except that single impossible frames are left out of it. Every
-finding is a sentence for the cell's message, so that no nonsense is silent.
+Nothing here changes what is fitted, except that single impossible frames are left out, and that
+nothing is found where nothing was seen. Every finding is a sentence for the cell's message, so
+that no nonsense is silent.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofem.calcium.jumps.passes import log_evidence
+from cofem.calcium.jumps.passes import Jumps, log_evidence
 from cofem.calcium.jumps.search import Found
-from cofem.calcium.jumps.states import build_states
+from cofem.calcium.jumps.states import States, build_states
 from cofem.calcium.traces import HALF_NORMAL_MEDIAN, maximin_baseline
 
 # A lone frame stands this many noises above or below both neighbours, which differ by less
@@ -58,6 +59,30 @@ def lone_frames(dff: np.ndarray, framerate: float) -> np.ndarray:
         back &= before < 0
     lone[1:-1] = back & (far > LONE_NOISES * noise) & (noise > 0)
     return lone
+
+
+def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
+    """Return the jumps, in missing frames only as far as the others tell more than the prior.
+
+    Where nothing is seen every frame has a jump as often as in the rest of the trace; summed
+    over a long gap that would be many events which nobody saw.
+
+    Examples
+    --------
+    >>> from cofem.calcium.jumps.passes import posterior
+    >>> from cofem.calcium.jumps.states import Constants
+    >>> states = build_states(Constants(0.7, 0.0, 0.0, 1.0, 0.5, 0.0), 30.0)
+    >>> y, seen = np.random.default_rng(0).standard_normal(900), np.arange(900) < 200
+    >>> found = posterior(states, y, seen)
+    >>> float(found.active[300:].sum().round()), float(told(found, states, seen).active[300:].sum())
+    (20.0, 0.0)
+    """
+    some = states.number > 0
+    number, active = states.weight @ states.number, states.weight[some].sum()
+    return jumps._replace(
+        number=np.where(seen, jumps.number, np.maximum(jumps.number - number, 0.0)),
+        active=np.where(seen, jumps.active, np.maximum(jumps.active - active, 0.0)),
+    )
 
 
 def upright_gain(
