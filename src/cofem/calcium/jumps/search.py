@@ -22,8 +22,7 @@ from cofem.calcium.indicators import Indicator
 from cofem.calcium.jumps.passes import log_evidence
 from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants, build_states
 
-# The response starts linear: a curve has to be worth a step.
-START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.0, rate=1.0, walk=0.5, level=0.5)
+START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.1, rate=1.0, walk=0.5, level=0.5)
 # How far a constant may go, and by how much at once, in proportion or not.
 LOWEST = Constants(0.1, 0.005, curvature=0.0, rate=0.05, walk=0.0, level=-4.0, height=1.0)
 # Jumps may be smaller than they start in a trace that does not reach three of them; in others
