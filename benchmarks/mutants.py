@@ -182,8 +182,12 @@ class Judge:
         if run_it:
             return run_it
         # Compiled code, or a line that runs once, when the file is imported.
-        files = {mutant.file, *importers(PACKAGE, mutant.file)}
-        return {test for file in files for test in known(file)}
+        run_it = known(mutant.file)
+        for files in importers(PACKAGE, mutant.file):
+            run_it = run_it.union(*(known(file) for file in files))
+            if run_it:
+                break
+        return run_it
 
     def verdict(self, mutant: Mutant) -> str:
         """Return what became of the mutant: failed and too slow are killed, passed survived."""
@@ -198,7 +202,7 @@ class Judge:
         compiles = "@compiled" in original
         compiled_in = self.copy / ("anew" if compiles else "compiled")
         if compiles:
-            changed = {mutant.file, *importers(PACKAGE, mutant.file)}
+            changed = {mutant.file}.union(*importers(PACKAGE, mutant.file))
             forget_compiled(self.copy / "compiled", compiled_in, changed)
         try:
             path.write_text(mutant.source, encoding="utf-8")

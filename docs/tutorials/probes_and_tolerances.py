@@ -48,8 +48,9 @@ for n_probes in counts:
 
 figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 ax.plot(products, errors, "o-")
-for count, x, y in zip(counts, products, errors, strict=True):
-    ax.annotate(f"K = {count}", (x, y), xytext=(6, 6), textcoords="offset points")
+for i, (count, x, y) in enumerate(zip(counts, products, errors, strict=True)):
+    place = (0, 8 if i % 2 else -18)  # above and below in turn, as some are close together
+    ax.annotate(f"K = {count}", (x, y), xytext=place, textcoords="offset points", ha="center")
 ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, 2 * max(errors)))
 
 # %% [markdown]

@@ -21,7 +21,7 @@ from cofem.calcium.at_once.preparing import Prepared, chosen, prepared
 from cofem.calcium.at_once.tables import Tables, build_tables
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings
 from cofem.calcium.jumps import fitting as one_cell
-from cofem.calcium.jumps.doubts import named_doubts
+from cofem.calcium.jumps.doubts import Signs, doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
 from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
 
@@ -68,7 +68,6 @@ def fit_together(
             continue
         data = chosen(data, np.flatnonzero(good)) if not good.all() else data
         numbers = backend.to_numpy(xp.sum(xp.astype(lone, xp.int64), axis=1))[good]
-        dff = xp.take(dff, backend.from_numpy(np.flatnonzero(good), dff), axis=0)
         found, stretch = _searched(data, settings, given is not None or not settings.maximin)
         for mine, jumps, tables in _posteriors(data, found):
             own = slice(int(mine[0]), int(mine[-1]) + 1)
@@ -76,10 +75,14 @@ def fit_together(
                 jumps, tables, found[own], data.noise[own], data.framerate, data.factor,
                 data.baseline[own, :], settings,
             )  # fmt: skip
-            left = dff[own, :] - frames["denoised"]
+            explained = levels.averaged(frames["denoised"] - data.baseline[own, :],
+                                        settings.framerate, MIN_FRAMES)[0]  # fmt: skip
+            above = data.y[own, :] * backend.from_numpy(data.noise[own], dff)[:, None]
+            left = xp.where(data.seen[own, :], above, 0 * above + math.nan) - explained
             cells["message"] = _messages(
-                left, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate, settings
-            )
+                left, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
+                settings.window,
+            )  # fmt: skip
             yield there[good][mine], frames, cells
 
 
@@ -91,21 +94,19 @@ def _messages(
     cells: dict[str, np.ndarray],
     stretch: Stretch,
     framerate: float,
-    settings: Settings,
+    window: float,
 ) -> np.ndarray:
-    """Return what there is to say about every cell."""
+    """Return what there is to say about every cell; ``left`` (C, n) is what the fit leaves."""
     xp = backend.namespace(left)
-    white = doubting.neighbours(levels.averaged(left, settings.framerate, MIN_FRAMES)[0])
-    gains = doubting.upright_gains(tables, stretch.y, stretch.seen, framerate, settings.window)
+    gains = doubting.upright_gains(tables, stretch.y, stretch.seen, framerate, window)
     active = levels.stretches(jumps.active, stretch.starts, stretch.length)
     expected = backend.to_numpy(xp.sum(active, axis=1))
-    facts = zip(cells["tau_d"], cells["at_limit"], lone, expected, *white, gains, strict=True)
-    texts = [
-        "; ".join([*one_cell.what_to_say(tau, bool(limit), int(count), number),
-                   *named_doubts(correlation, error, number, gain)])
-        for tau, limit, count, number, correlation, error, gain in facts
-    ]  # fmt: skip
-    return np.array(texts, dtype=object)
+    signs = zip(
+        lone.tolist(), cells["tau_d"].tolist(), cells["at_limit"].tolist(),
+        *(x.tolist() for x in doubting.neighbours(left)), expected.tolist(), gains.tolist(),
+        strict=True,
+    )  # fmt: skip
+    return np.array([doubts(Signs(*sign)) for sign in signs], dtype=object)
 
 
 def _cells_at_once(rows: Array) -> int:

@@ -1,18 +1,20 @@
 """What makes a trace doubtful: frames that no calcium explains, and traces that are not like it.
 
-Nothing here changes a fit, except that single impossible frames are left out of it. Every
-finding is a sentence for the cell's message, so that no nonsense is silent.
+Nothing here changes what is fitted, except that single impossible frames are left out, and that
+nothing is found where nothing was seen. Every finding is a sentence for the cell's message, so
+that no nonsense is silent.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from cofem.calcium.jumps.passes import log_evidence
+from cofem.calcium.jumps.passes import Jumps, log_evidence
 from cofem.calcium.jumps.search import Found
-from cofem.calcium.jumps.states import build_states
+from cofem.calcium.jumps.states import States, build_states
 from cofem.calcium.traces import HALF_NORMAL_MEDIAN, maximin_baseline
 
 # A lone frame stands this many noises above or below both neighbours, which differ by less
@@ -59,6 +61,30 @@ def lone_frames(dff: np.ndarray, framerate: float) -> np.ndarray:
     return lone
 
 
+def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
+    """Return the jumps, in missing frames only as far as the others tell more than the prior.
+
+    Where nothing is seen every frame has a jump as often as in the rest of the trace; summed
+    over a long gap that would be many events which nobody saw.
+
+    Examples
+    --------
+    >>> from cofem.calcium.jumps.passes import posterior
+    >>> from cofem.calcium.jumps.states import Constants
+    >>> states = build_states(Constants(0.7, 0.0, 0.0, 1.0, 0.5, 0.0), 30.0)
+    >>> y, seen = np.random.default_rng(0).standard_normal(900), np.arange(900) < 200
+    >>> found = posterior(states, y, seen)
+    >>> float(found.active[300:].sum().round()), float(told(found, states, seen).active[300:].sum())
+    (20.0, 0.0)
+    """
+    some = states.number > 0
+    number, active = states.weight @ states.number, states.weight[some].sum()
+    return jumps._replace(
+        number=np.where(seen, jumps.number, np.maximum(jumps.number - number, 0.0)),
+        active=np.where(seen, jumps.active, np.maximum(jumps.active - active, 0.0)),
+    )
+
+
 def upright_gain(
     y: np.ndarray, seen: np.ndarray, framerate: float, window: float, found: Found
 ) -> float:
@@ -83,47 +109,72 @@ def upright_gain(
     return up - down
 
 
-def doubts(left: np.ndarray, expected: float, gain: float) -> list[str]:
-    """Say what in a trace is not like calcium; nothing, if nothing is.
+class Signs(NamedTuple):
+    """What there is to see in a cell that was fitted.
 
-    Parameters
+    Attributes
     ----------
-    left : ndarray (n,)
-        What the fit leaves of the trace, NaN where a frame is missing.
+    lone : int
+        How many frames were left out, as they stand alone.
+    tau_d, at_limit : float, bool
+        The decay time, and whether it is at an end of the search.
+    correlation, error : float
+        Of neighbouring frames in what the fit leaves; see :func:`neighbours`.
     expected, gain : float
         The expected number of jumps where the constants were searched, and
         :func:`upright_gain` of that stretch.
+    """
+
+    lone: int
+    tau_d: float
+    at_limit: bool
+    correlation: float
+    error: float
+    expected: float
+    gain: float
+
+
+def doubts(signs: Signs) -> str:
+    """Say what in a trace is not like calcium; nothing, if nothing is.
 
     Examples
     --------
-    >>> noise = np.random.default_rng(0).standard_normal(900)
-    >>> doubts(noise, expected=10.0, gain=80.0)
-    []
-    >>> [text.split(",")[0] for text in doubts(noise, expected=10.0, gain=1.0)]
-    ['upside down the trace is as probable']
+    >>> fine = Signs(0, 0.7, False, correlation=0.1, error=0.02, expected=10.0, gain=80.0)
+    >>> doubts(fine), doubts(fine._replace(gain=1.0)).split(",")[0]
+    ('', 'upside down the trace is as probable')
     """
-    return named_doubts(*_neighbours(left), expected, gain)
-
-
-def named_doubts(correlation: float, error: float, expected: float, gain: float) -> list[str]:
-    """Do the same, given the correlation of neighbouring frames and its standard error."""
     found = []
-    if correlation > max(WHITE_BELOW, SURE * error):
+    if signs.lone:
+        found.append(
+            f"{signs.lone} frames stand alone, far from both neighbours: they were left out"
+        )
+    if signs.at_limit and signs.expected >= SOME_EVENTS:
+        found.append(
+            f"the decay time ({signs.tau_d:.2g} s) is at an end of what is searched: the trace "
+            "does not tell it"
+        )
+    if signs.correlation > max(WHITE_BELOW, SURE * signs.error):
         found.append(
             "what the fit leaves is not white: neighbouring frames correlate by "
-            f"{correlation:.2f}, as in a trace that was smoothed or has slow artefacts, and "
+            f"{signs.correlation:.2f}, as in a trace that was smoothed or has slow artefacts, and "
             "there may be too many events"
         )
-    if expected >= SOME_EVENTS and gain < GAIN_PER_EVENT * expected:
+    if signs.expected >= SOME_EVENTS and signs.gain < GAIN_PER_EVENT * signs.expected:
         found.append(
             "upside down the trace is as probable, which calcium is not: most events may be "
             "slow noise or motion (or the sign is wrong)"
         )
-    return found
+    return "; ".join(found)
 
 
-def _neighbours(left: np.ndarray) -> tuple[float, float]:
-    """Return the correlation of neighbouring frames, and its standard error."""
+def neighbours(left: np.ndarray) -> tuple[float, float]:
+    """Return the correlation of neighbouring frames, and its standard error.
+
+    Examples
+    --------
+    >>> neighbours(np.array([1.0, -1.0, 1.0, np.nan, -1.0]))
+    (-1.0, 0.7071067811865475)
+    """
     left = left - np.nanmean(left)
     products = left[1:] * left[:-1]
     number = np.count_nonzero(np.isfinite(products))

@@ -12,7 +12,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
-from cofem.calcium.jumps.doubts import SOME_EVENTS, doubts, lone_frames, upright_gain
+from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, told, upright_gain
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
@@ -79,50 +79,13 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
     jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
     fit = _assemble(jumps, states, found, noise, above, baseline, settings)
-    left = binned(dff - fit.denoised, settings.framerate).trace
+    left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
-    said = [
-        *what_to_say(fit.tau_d, fit.at_limit, int(lone.sum()), expected),
-        *doubts(left, expected, gain),
-    ]
-    return replace(fit, message="; ".join(said))
-
-
-def told(jumps: Jumps, states: States, seen: np.ndarray) -> Jumps:
-    """Return the jumps, in missing frames only as far as the others tell more than the prior.
-
-    Where nothing is seen every frame has a jump as often as in the rest of the trace; summed
-    over a long gap that would be many events which nobody saw.
-
-    Examples
-    --------
-    >>> from cofem.calcium.jumps.states import Constants
-    >>> states = build_states(Constants(0.7, 0.0, 0.0, 1.0, 0.5, 0.0), 30.0)
-    >>> y, seen = np.random.default_rng(0).standard_normal(900), np.arange(900) < 200
-    >>> found = posterior(states, y, seen)
-    >>> float(found.active[300:].sum().round()), float(told(found, states, seen).active[300:].sum())
-    (20.0, 0.0)
-    """
-    some = states.number > 0
-    number, active = states.weight @ states.number, states.weight[some].sum()
-    return jumps._replace(
-        number=np.where(seen, jumps.number, np.maximum(jumps.number - number, 0.0)),
-        active=np.where(seen, jumps.active, np.maximum(jumps.active - active, 0.0)),
+    signs = Signs(
+        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected=expected, gain=gain
     )
-
-
-def what_to_say(tau_d: float, at_limit: bool, lone: int, expected: float) -> list[str]:
-    """Return what there is to say about a cell's frames and constants."""
-    said = []
-    if lone:
-        said.append(f"{lone} frames stand alone, far from both neighbours: they were left out")
-    if at_limit and expected >= SOME_EVENTS:
-        said.append(
-            f"the decay time ({tau_d:.2g} s) is at an end of what is searched: the trace "
-            "does not tell it"
-        )
-    return said
+    return replace(fit, message=doubts(signs))
 
 
 def fixed_constants(settings: Settings, given_level: bool) -> dict[str, float]:
