@@ -33,9 +33,9 @@ OUTCOME = re.compile(
 )
 
 
-def libraries(quick: bool, limit: float = 240.0) -> str:
+def libraries(quick: bool, limit: float = 240.0, only: tuple[str, ...] = ()) -> str:
     """Run the tests of each library in processes of their own, all at once, and count."""
-    names = ("torch", "torch-cuda") if quick else tuple(SHARES)
+    names = only or (("torch", "torch-cuda") if quick else tuple(SHARES))
     if not torch.cuda.is_available():
         names = tuple(name for name in names if name != "torch-cuda")
     began = time.monotonic()
@@ -109,8 +109,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--limit", type=float, default=240.0, help="seconds")
     parser.add_argument("--output", type=Path)
+    parser.add_argument("--only", nargs="*", default=(), help=", ".join(SHARES))
     options = parser.parse_args()
-    text = header("gpu_libraries.py") + "\n" + libraries(False, options.limit)
+    text = header("gpu_libraries.py") + "\n" + libraries(False, options.limit, tuple(options.only))
     print(text)
     if options.output:
         options.output.write_text(text, encoding="utf-8")
