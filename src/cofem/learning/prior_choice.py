@@ -52,6 +52,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    believed = [e for e in believed if not e.crowded] or believed
     why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
     by_chains = sampled(model, ends, given, settings, why) if why else None
     if by_chains is not None:
@@ -178,6 +179,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     ends = _ends(plain, make, False, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN]
+    believed = [e for e in believed if not e.crowded] or believed
     if len(believed) > 1:
         fits = [_reported(e, make, True) for e in believed]
         spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
