@@ -5,7 +5,7 @@ there, which finds nearly every signal that stands well above the noise. Where i
 other ends are possible: a signal weaker than the noise is found from 0 dB, where all of y counts
 as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Also an
 end that is crowded may be one of several (:mod:`cofem.learning.certificate`). Then all three are
-run, and the evidence decides, among those that are not crowded if there are such.
+run, and the evidence decides.
 """
 
 from __future__ import annotations
