@@ -37,7 +37,7 @@ class Posterior(Exchange):
     log_evidence, log_evidence_error : float
         log p(y | α, β) and its standard error. Under the learned prior log p(y) given its
         weights and β, as expectation propagation has it; NaN where the posterior was sampled:
-        chains visit sets by how probable they are beside each other, which leaves the constant open.
+        chains visit sets by how probable they are beside each other; the constant stays open.
     history : dict of lists
         iteration, change, log_evidence, cg_steps, products, seconds. Under the learned prior the
         log evidence is known at the end only, and NaN before.
