@@ -290,7 +290,7 @@ def test_units_do_not_matter(cells, result, factor, offset):
         ({"indicator": 6}, TypeError, "indicator"),
         ({"threshold": 2.0}, ValueError, "threshold must be a probability"),
         ({"method": "oasis"}, ValueError, "method must be one of"),
-        ({"method": "cofem"}, ValueError, "needs tau_d or kernel"),
+        ({"method": "cofem"}, ValueError, "give tau_d or kernel"),
         ({"response": "cubic"}, ValueError, "response must be one of"),
         ({"n_jobs": 0}, ValueError, "n_jobs"),
         ({"max_iter": 0}, ValueError, "max_iter"),
