@@ -2,10 +2,13 @@
 
 If columns are coherent (a blur, near-duplicates, a leadfield), it may end at a wrong place, or not
 end at all. Then its two means of a coordinate disagree, or nearly all of the data are used up, or
-almost all coordinates count as non-zero although there are fewer data than these, or the fit uses
-more than what can be recovered of the directions in which the signal stands above the noise. Each
-of these is enough to refuse the end. ``benchmarks/certificate.py`` measures how often the
-certificate is wrong.
+almost all coordinates count as non-zero although there are fewer data than these. Each of these is
+enough to refuse the end. ``benchmarks/certificate.py`` measures how often the certificate is wrong.
+
+An end may also be *crowded*: it uses more than can be recovered of the directions in which the
+signal stands above the noise. Then several sets of non-zeros explain y equally well, and
+expectation propagation is too sure of the one where it ended. One precision for each coordinate
+would be even more sure, so a crowded end is not refused: other starts are tried instead.
 """
 
 from __future__ import annotations
@@ -55,18 +58,12 @@ class Certificate(enum.Enum):
     APART = "its two estimates of the coefficients differ"
     USED_UP = "it used nearly all of the data as free parameters"
     DENSE = "it has more non-zero coefficients than the data can determine"
-    CROWDED = "it uses more of the directions that stand above the noise than it can tell apart"
     COHERENT = "the columns of phi are too coherent for so few probes"
 
 
 def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, int]:
     """Judge where the rule has ended; return also the products that took."""
     verdict, products = _from_the_end(rule), 0
-    if verdict is Certificate.GIVEN and _line_holds(rule):
-        directions, products = directions_above_noise(rule, esteps[0])
-        line = most_per_datum(directions / rule.model.n_unknowns)
-        if rule.look.used * rule.n_data > line * directions:
-            verdict = Certificate.CROWDED
     for i, estep in enumerate(esteps):
         if verdict is Certificate.GIVEN and isinstance(estep, CovarianceFreeEStep):
             lowest, spent = _spot_check(rule, i, estep)
@@ -74,6 +71,15 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
             if lowest < LOWEST_RATIO:
                 verdict = Certificate.COHERENT
     return verdict, products
+
+
+def is_crowded(rule: Propagation, estep: EStep) -> tuple[bool, int]:
+    """Return whether an end is crowded, and the products it took to see that."""
+    if not _line_holds(rule):
+        return False, 0
+    directions, products = directions_above_noise(rule, estep)
+    line = most_per_datum(directions / rule.model.n_unknowns)
+    return rule.look.used * rule.n_data > line * directions, products
 
 
 def _line_holds(rule: Propagation) -> bool:
@@ -91,9 +97,7 @@ def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]
     """Return in how many directions the signal stands above the noise, and the products it took.
 
     That is what a ridge determines which gives all coordinates the variance that explains the
-    power of y beyond the noise. Where columns of Φ are weak in most directions (a spectrum that
-    falls off) it is far below N; near it, several sets of non-zeros explain y alike, each of them
-    sure of itself.
+    power of y beyond the noise. Where the singular values of Φ fall off it is far below N.
     """
     noise, model = rule.noises[0], rule.model
     power = noise.energy * noise.ratio - noise.n_data  # in units of the noise
