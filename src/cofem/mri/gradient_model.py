@@ -25,9 +25,9 @@ from cofem.learning.convergence import ConvergenceWarning
 from cofem.model.methods import CoFEM
 from cofem.mri.image.options import HISTORY, Progress
 from cofem.mri.result import Reconstruction
-from cofem.mri.scanner.encoding import mirrored
 from cofem.mri.scanner.fully_sampled import estimated_noise
 from cofem.mri.scanner.measured import KSpace
+from cofem.mri.scanner.mirror import mirrored
 from cofem.operators import Fourier
 
 MOST_ITERATIONS = 40

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.fft
 
 from cofem.mri.scanner.checks import checked_data
-from cofem.mri.scanner.encoding import make_encoding, mirrored
+from cofem.mri.scanner.encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
+from cofem.mri.scanner.mirror import mirrored
 
 COIL_STEPS = 4  # CG steps an iteration of ADMM; the image of the last one is near
 Solver = Callable[[np.ndarray, np.ndarray], np.ndarray]

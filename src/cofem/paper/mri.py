@@ -15,7 +15,7 @@ from cofem import backend, mri
 from cofem.files import atomic_write
 from cofem.model.methods import CoFEM
 from cofem.mri.figures import reconstruction_figure
-from cofem.mri.scanner.encoding import mirrored
+from cofem.mri.scanner.mirror import mirrored
 from cofem.paper.figures.fig2_trial import on_device
 
 FILE = "sri24_pd_t2_t1_200x200.npz"

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 
-from cofem.mri.scanner.encoding import mirrored
+from cofem.mri.scanner.mirror import mirrored
 
 NOT_REAL = 0.1  # of the power may differ between samples and their mirror images
 CORNER = 10.0  # times the power of the centre, in the corners: the other order of frequencies

@@ -15,7 +15,8 @@ from typing import Any, final
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Array, Random, SameArray
+from cofem.backend import Array, Random
+from cofem.mri.scanner.mirror import mirrored
 
 
 class Plan:
@@ -294,17 +295,3 @@ def varying_axes(mask: Array) -> tuple[int, ...]:
     axes = range(1 - sampled.ndim, 0)
     found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
     return found or (-1,)
-
-
-def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
-    """Return x(−k) for x(k) in FFT order.
-
-    Examples
-    --------
-    >>> mirrored(np.array([0, 1, 2, 3]), (-1,))
-    array([0, 3, 2, 1])
-    """
-    xp: Any = backend.namespace(x)
-    for axis in axes:
-        x = xp.roll(xp.flip(x, axis=axis), 1, axis=axis)
-    return x
