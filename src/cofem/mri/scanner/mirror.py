@@ -13,6 +13,7 @@ def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
 
     Examples
     --------
+    >>> import numpy as np
     >>> mirrored(np.array([0, 1, 2, 3]), (-1,))
     array([0, 3, 2, 1])
     """
