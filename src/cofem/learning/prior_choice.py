@@ -174,8 +174,8 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
 def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     """Return the model with the noise precision that the learned prior finds, and the products.
 
-    For the models and methods that the prior itself is not made for: a coupling is left out,
-    and a method that takes no sites is stood in for by CoFEM.
+    Used for models and methods that the learned prior cannot fit itself: a coupling is left out,
+    and CoFEM replaces a method that cannot work under sites.
     """
     method = settings.method if settings.method.takes_sites else CoFEM()
     plain = replace(model, tie=Tie(model.tie.labels))
@@ -233,10 +233,10 @@ def _instead(
 def careful(method: Method) -> Method:
     """Return CoFEM's options for columns that are coherent; other methods are exact.
 
-    Columns on which expectation propagation fails are those for which one number for all
-    coordinates is no guide, and few probes mistake which of several alike columns are in use:
-    with 16 of them, solved to 1e-3 and not shrunk, the answers are those of exact EM
-    (``docs/notes/probes.md``). Whoever chose other options than the defaults keeps them.
+    If expectation propagation fails on the columns, one number for all cavities is wrong for them,
+    and a few probes do not find out which of several similar columns are non-zero. With 16 probes,
+    solved to 1e-3 and without shrinkage, the answers are those of exact EM
+    (``docs/notes/probes.md``). Options that the user has changed are not replaced.
     """
     return CoFEM(**COHERENT) if method == CoFEM() else method
 

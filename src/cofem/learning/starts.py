@@ -31,13 +31,18 @@ from cofem.learning.sites.propagation import Propagation
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
-# Signal to noise at which the starts begin.
+# The signal-to-noise ratios (as ratios of power) at which the starts begin.
 STARTS = (10.0, 0.0, 100.0)
-# An end that explains more than this (power over noise) needs no other start.
+# If the first start ends with a larger ratio than this, no other start is made.
 EXPLAINED = 30.0
-# Tasks whose noise precisions differ by less than this share one.
+# Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
-# E-steps to find the noise by pruning, where the learned prior could not.
+# The noise precision of an end that is not certified is still believed if the fit uses less than
+# this share of the data, and log β moved by less than this in the last iteration.
+CREDIBLE_USED, CREDIBLE_MOVE = 0.5, 0.2
+# Pruning finds the noise well enough with this tol; a smaller one of the user is not needed.
+PRUNED_TOL = 1e-4
+# The most E-steps for finding the noise by pruning, if the learned prior could not find it.
 PRUNED_ITERATIONS = 100
 
 EStepMaker = Callable[[Model], Sequence[EStep]]
@@ -56,7 +61,7 @@ class End:
     def credible_noise(self) -> bool:
         """Whether at least its noise precision can be believed."""
         look = self.rule.look
-        return look.used < 0.5 and abs(look.log_move) < 0.2
+        return look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE
 
 
 def noise_units(model: Model, given: bool) -> Model:
@@ -194,9 +199,9 @@ def pruned_noise(
 ) -> tuple[float, int]:
     """Return the noise precision over the model's by pruning, and the products that took."""
     noise = LearnedNoise(model.families, 0.0)
-    rule = Ard(model, alpha * noise.ratio, max(tol, 1e-4), pruning=True, noise=noise)
+    tol = max(tol, PRUNED_TOL)
+    rule = Ard(model, alpha * noise.ratio, tol, pruning=True, noise=noise)
     found = iterate(
-        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=max(tol, 1e-4),
-        callback=callback,
-    )  # fmt: skip
+        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=tol, callback=callback
+    )
     return noise.ratio, int(found.history["products"][-1])
