@@ -35,6 +35,7 @@ from cofem.mri.image.settling import Window, is_steady
 from cofem.mri.scanner.encoding import Encoding
 
 LEARNING, REPORTING = 0, 1  # streams of random numbers
+SINGLE = float(np.finfo(np.float32).eps)  # residuals below it are rounding
 LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is learned
 
 
@@ -56,10 +57,8 @@ class ImageModel:
     Parameters
     ----------
     encoding : Encoding
-    projected : array (I, P)
-        Φᴴ y as real images, in double precision.
-    power : array (L,)
-        ‖y‖² of every contrast.
+    projected, power : array (I, P), array (L,)
+        Φᴴ y as real images, in double precision, and ‖y‖² of every contrast.
     options : ImageOptions
     seed : int
     centered : bool
@@ -254,6 +253,7 @@ class ImageModel:
         # it can be all there is where nothing was measured: the prior's pull is the scale.
         pull, size = matrix.size(matrix.prior_force(row)), matrix.size(data)
         tolerance = options.mean_rtol * min(pull / size, 1.0) if size > 0 else 1.0
+        tolerance = max(tolerance, SINGLE)  # a constant image is not pulled at all
         found = matrix.solve(
             xp.concat([data, pushes]),
             xp.concat([row, xp.zeros_like(pushes)]),
