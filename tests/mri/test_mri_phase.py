@@ -121,7 +121,7 @@ def test_what_moved_before_the_phase_was_turned_away_does_not_end_the_fit(monkey
             seen[-1] += 1
             return super().settled(mean, change, tol)
 
-    monkeypatch.setattr("cofem.mri.image.model.Window", Recorded)
+    monkeypatch.setattr("cofem.mri.image.rule.Window", Recorded)
     truth = mri.phantom((32, 32), complex_phase=True)
     mask = mri.power_rule_mask(truth.shape, factor=2, power=4, seed=1)
     options = mri.ImageOptions(folds=0, max_iter=FREE_ITERATIONS + Window.LENGTH)

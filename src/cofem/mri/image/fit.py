@@ -10,9 +10,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.image.model import ImageModel, Learned
+from cofem.mri.image.model import ImageModel
 from cofem.mri.image.options import ImageOptions, Progress
 from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.image.rule import Learned, learn
 from cofem.mri.scanner.encoding import Encoding
 from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.noise import noise_ceiling
@@ -31,7 +32,7 @@ class ImageFit:
     Attributes
     ----------
     model, learned
-        Of :mod:`cofem.mri.image.model`.
+        Of :mod:`cofem.mri.image.model` and :mod:`cofem.mri.image.rule`.
     units : array (L, 1)
         What the scaled images are multiplied by.
     phases : array (L, P), or 1.0
@@ -130,7 +131,7 @@ def fit_image(
         scaled = np.maximum(noise_std, least) / units[:, 0]
         given = xp.astype(backend.from_numpy(scaled, data.like), xp.float32)
     ceiling = xp.astype(backend.from_numpy(most, data.like), xp.float32)
-    learned = model.learn(given, callback, ceiling)
+    learned = learn(model, given, callback, ceiling)
     phases: Any = 1.0
     if first is not None:
         phases = first.reshape(len(first), -1)

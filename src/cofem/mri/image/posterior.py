@@ -13,9 +13,9 @@ from cofem.mri.image.countdown import Call, Countdown
 from cofem.mri.image.fit import ImageFit, Measured, fit_image
 from cofem.mri.image.held_out import Evidence, choose_folds
 from cofem.mri.image.intervals import Spread
-from cofem.mri.image.model import Learned
 from cofem.mri.image.options import ImageOptions
 from cofem.mri.image.residual import marks_of
+from cofem.mri.image.rule import Learned
 from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")
