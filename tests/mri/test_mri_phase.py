@@ -11,9 +11,10 @@ from cofem import mri
 from cofem.backend import Random
 from cofem.mri.image.edge_prior import EdgeLearner
 from cofem.mri.image.edges import Edges
-from cofem.mri.image.phase import held_small, turned_back
+from cofem.mri.image.phase import FREE_ITERATIONS, held_small, turned_back
 from cofem.mri.image.phase_field import Cosines, PhaseField
 from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.image.settling import Window
 from cofem.mri.scanner.encoding import make_encoding
 
 
@@ -104,6 +105,30 @@ def test_a_turn_is_linear_to_first_order():
     wanted = held_small(x[None], np.ones(2, bool))
     # Of the turn only its product with the small imaginary part is left.
     assert np.abs(back - wanted).max() < 0.1 * np.abs(still - wanted).max()
+
+
+@pytest.mark.filterwarnings("ignore::cofem.ConvergenceWarning")  # a few iterations are enough here
+def test_what_moved_before_the_phase_was_turned_away_does_not_end_the_fit(monkeypatch):
+    """The images start anew then: a stop rule that compares them with those before ends at once."""
+    seen = []
+
+    class Recorded(Window):
+        def __init__(self):
+            super().__init__()
+            seen.append(0)
+
+        def settled(self, mean, change, tol):
+            seen[-1] += 1
+            return super().settled(mean, change, tol)
+
+    monkeypatch.setattr("cofem.mri.image.rule.Window", Recorded)
+    truth = mri.phantom((32, 32), complex_phase=True)
+    mask = mri.power_rule_mask(truth.shape, factor=2, power=4, seed=1)
+    options = mri.ImageOptions(folds=0, max_iter=FREE_ITERATIONS + Window.LENGTH)
+    mri.reconstruct(mri.to_kspace(truth) * mask, mask, phase="smooth", options=options)
+    assert seen[0] == FREE_ITERATIONS
+    assert len(seen) == 2
+    assert seen[1] >= Window.LENGTH
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
