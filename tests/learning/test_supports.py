@@ -243,7 +243,7 @@ def test_crafted_files_are_refused(sampled, tmp_path, name, change):
 
 def test_without_a_compiler_nothing_is_sampled(sampled, monkeypatch):
     phi, _, y, _ = sampled
-    monkeypatch.setattr("cofem.learning.supports.sampler.compiled_here", lambda: False)
+    monkeypatch.setattr("cofem.learning.supports.fit.compiled_here", lambda: False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cofem.ConvergenceWarning)
         post = cofem.fit(phi, y)
