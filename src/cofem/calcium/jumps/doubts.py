@@ -146,7 +146,7 @@ def doubts(signs: Signs) -> str:
     found = []
     if signs.lone:
         found.append(
-            f"frames that stand alone, far from both neighbours, were left out: {signs.lone}"
+            f"{signs.lone} frames stand alone, far from both neighbours: they were left out"
         )
     if signs.at_limit and signs.expected >= SOME_EVENTS:
         found.append(
