@@ -75,7 +75,7 @@ def report_page(result: Deconvolution, title: str, cells: np.ndarray | None = No
 
 def _row(result: Deconvolution, i: int, name: int, events: np.ndarray) -> dict[str, Any]:
     row = result.row(i)
-    seconds = len(row["dff"]) / result.framerate
+    seconds = max(1, int(np.count_nonzero(np.isfinite(row["dff"])))) / result.framerate
     above = row["denoised"] - row["baseline"]
     usable = bool(np.all(np.isfinite(above))) and row["noise_std"] > 0
     snr = float(np.percentile(above, 99)) / row["noise_std"] if usable else math.nan
