@@ -37,8 +37,8 @@ from cofem.solvers.compiled import compiled
 Matrix = np.ndarray
 Generator = np.random.Generator
 
-# Proposals to join or to leave in every sweep. A number that followed the size of the set would
-# favour some sizes.
+# How often in every sweep it is proposed that a coordinate joins or leaves. A number that depends
+# on the size of the set would make the chain favour some sizes.
 PROPOSALS = 8
 
 

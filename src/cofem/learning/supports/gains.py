@@ -1,4 +1,4 @@
-"""What a set of non-zero coordinates leaves to see, and what any other column would add to it.
+"""What a set of non-zero coordinates leaves unexplained, and what each other column would explain.
 
 The notation is that of :mod:`cofem.learning.supports.chain`. All functions are compiled.
 """
@@ -11,14 +11,14 @@ import numpy as np
 
 from cofem.solvers.compiled import compiled
 
-# Shares of a column, or of y, below this are rounding.
+# A part of a column, or of y, that is smaller than this relative to the whole is only rounding.
 ROUNDING = 1e-14
-# Odds below e to this of the best are nothing.
+# Odds smaller than exp(NEGLIGIBLE) times the largest ones count as zero.
 NEGLIGIBLE = -40.0
-# A weight is never smaller, so that it has a logarithm.
+# The smallest weight, so that its logarithm is finite.
 TINY = 1e-300
-# Below this t the normal distribution is found by a continued fraction, whose first terms are
-# exact to 1e-10 there.
+# Below this t the normal distribution function is computed by a continued fraction, whose first
+# TERMS terms are exact to 1e-10 there.
 FRACTION_BELOW, TERMS = -4.0, 16
 
 Matrix = np.ndarray

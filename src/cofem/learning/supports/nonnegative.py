@@ -20,7 +20,14 @@ import numpy as np
 
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.learning.supports.chain import PROPOSALS, draw_weights, pick
-from cofem.learning.supports.gains import gains, log_twice_normal, look, precision_of, score
+from cofem.learning.supports.gains import (
+    ROUNDING,
+    gains,
+    log_twice_normal,
+    look,
+    precision_of,
+    score,
+)
 from cofem.solvers.compiled import compiled
 
 Matrix = np.ndarray
@@ -204,17 +211,9 @@ def _to_the_end(
 
 @compiled
 def _values(
-    gram: Matrix,
-    correlation: Matrix,
-    scales: Matrix,
-    places: Matrix,
-    slabs: Matrix,
-    k: int,
-    beta: float,
-    values: Matrix,
-    draw: bool,
-    random: Generator,
-) -> tuple[float, float]:
+    gram: Matrix, correlation: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k: int,
+    beta: float, values: Matrix, draw: bool, random: Generator,
+) -> tuple[float, float]:  # fmt: skip
     """Draw values above zero if asked to; return log W without the first to be drawn, and its.
 
     The first to be drawn is the last on the list. With L Lᵀ = Φ_SᵀΦ_S + diag(1/v) the i-th is
@@ -282,7 +281,7 @@ def _refresh(
         energy -= 2 * correlation[places[i]] * values[i]
         for m in range(k):
             energy += precision[i, m] * values[i] * values[m]
-    return max(energy, 1e-14 * power)
+    return max(energy, ROUNDING * power)
 
 
 @compiled

@@ -22,40 +22,42 @@ from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
 from cofem.model.model import Model
 
-# Operations up to which chains are run: ten or twenty seconds where there are that many non-zeros.
+# Chains are run if they need at most so many operations: ten to twenty seconds.
 LARGEST_COST = 6e9
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
-# Sweeps before those that count, and that count, of every chain; then they are compared.
+# The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
 WARMING, COUNTED = 100, 200
-# Chains that disagree go on, so many times, each time twice as long; then the first of their sweeps
-# do not count either, since they may not have been where the others are.
+# Chains whose means differ too much are continued this many times, each time with twice as many
+# sweeps; then the first of their sweeps are discarded too, since they may not have settled yet.
 LONGER = 2
-# The difference of the chains' means beside the posterior's own spread, all coordinates together:
-# below the first number the mean is known well enough, as what the chains add to its error is less
-# than that squared over eight. Up to the second they agree.
+# The root mean square difference of the chains' means, in error bars of the posterior. Below the
+# first number the chains stop: their own error adds less than its square over eight to the error of
+# the mean. Below the second number they agree.
 ENOUGH, AGREE = 0.1, 0.25
-# A start with so many times the coordinates that another chain found is no help.
+# A start with more than this times the number of coordinates that the other chain found is not
+# used.
 MANY_MORE = 2
-# The evidence of the first sweep counts to this power; the powers rise towards the second number,
-# and from one on they stay: for the last of the sweeps that do not count.
+# Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
+# linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
+# one.
 HOTTEST, COOLED = 0.1, 2.0
-# Slabs differ by this factor in variance, two in size: a coarser grid tells equal sizes from
-# unequal ones less well. The smallest is so large beside the noise.
+# The factor between the variances of neighbouring slabs (a coarser grid distinguishes equal from
+# unequal coefficients less well), and the smallest one relative to the noise variance.
 SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
-# Coefficients of coherent columns may cancel: the largest slab is this much larger than the
-# largest single coefficient that explains y.
+# Coefficients of coherent columns may cancel each other: the largest slab is larger by this factor
+# than the largest coefficient with which a single column can explain y.
 CANCELLING = 100.0
 MOST_SLABS = 24
-# A chain is left for the callback after so many sweeps.
+# The callback is called after so many sweeps of a chain.
 BLOCK = 25
-# A chain that fills this share of the places it has wants more than can be sampled.
+# A chain that uses more than this share of its places needs more than can be sampled.
 FULL = 0.8
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the chains say.
+    """The result of the chains.
 
     Attributes
     ----------
@@ -150,8 +152,8 @@ def sample_supports(
     columns = np.ascontiguousarray((phi / lengths).T)
     scales = _scales(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
-    # Values and noise belong to the state of a chain where no value may be negative. Where nothing
-    # is non-zero yet, all of y is noise: a chain that believed in less would fill up first.
+    # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
+    # non-zero coordinates takes all of y as noise: with less noise it would add too many at once.
     all_noise = len(y) / max(float(y @ y), np.finfo(np.float64).tiny)
     from_noise = (np.empty(0), all_noise) if model.nonnegative else ()
     first = _Chain(columns, y, scales, beta, seed, nothing, from_noise)
@@ -278,7 +280,7 @@ def _distance(one: _Chain, other: _Chain) -> float:
 
 
 def _those_that_count(chains: list[_Chain]) -> list[_Chain]:
-    """Leave a chain out that stayed at a place far less probable than the other's.
+    """Leave out a chain that stayed at a mode far less probable than the other one's.
 
     Between two modes that no move connects the time spent says nothing about their weights, but
     the posterior density does: a chain whose density is below the other's by more than both
