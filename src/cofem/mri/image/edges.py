@@ -76,27 +76,27 @@ class Edges:
         xp = backend.namespace(g)
         g = xp.reshape(g, (-1, self.size, self.n_components))
         if backend.is_numpy(g):
-            out = np.zeros((g.shape[0], self.n_together, self.size), dtype=g.dtype)
-            _adjoint(np.ascontiguousarray(g), self._previous, out)
-        else:
-            out = self._sum_back(xp.moveaxis(g, 2, 1))
-        return xp.reshape(out, (-1, self.n_images, self.size))
+            sums = np.zeros((g.shape[0], self.n_together, self.size), dtype=g.dtype)
+            _adjoint(np.ascontiguousarray(g), self._previous, sums)
+            return sums.reshape(-1, self.n_images, self.size)
+        return xp.reshape(self._sum_back(xp.moveaxis(g, 2, 1)), (-1, self.n_images, self.size))
 
     def packed(self, tensor: Array) -> Array:
-        """Return T as :meth:`add_prior` wants it: NumPy's upper triangle as rows."""
+        """Return T as :meth:`add_prior` wants it: NumPy's upper triangles as rows (B, …, P)."""
         if not backend.is_numpy(tensor):
             return tensor
         rows, columns = np.triu_indices(self.n_components)
-        return np.ascontiguousarray(tensor[:, rows, columns].T)
+        upper = np.asarray(tensor)[:, rows, columns].reshape(self.n_apart, self.size, -1)
+        return np.ascontiguousarray(np.swapaxes(upper, 1, 2))
 
     def add_prior(self, x: Array, packed: Array, out: Array) -> Array:
         """Return out + Rᵀ T R x for a :meth:`packed` T; NumPy's ``out`` changes in place."""
         xp = backend.namespace(x)
         if backend.is_numpy(x):
             each = (-1, self.n_together, self.size)  # views: the parts of a row lie side by side
-            parts, sums = xp.reshape(x, each), np.reshape(out, each, copy=False)
-            _add_prior(parts, packed, self._lines, self.shape[-1], sums)
-            return out
+            sums = np.asarray(out).reshape(each)
+            _add_prior(xp.reshape(x, each), packed, self._lines, self.shape[-1], sums)
+            return sums.reshape(out.shape)
         inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (B·P, n, S)
         return out + self.adjoint(xp.moveaxis(inner, 2, 0))
 
@@ -165,17 +165,15 @@ def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
 
     Rows take the B groups of pixels of T in turn.
     """
-    n_apart = packed.shape[1] // x.shape[2]
     n_images, n_axes = x.shape[1], lines.shape[0] + 1
     n = n_axes * n_images
     g = np.empty((n, width), dtype=x.dtype)
     v = np.empty((n, width), dtype=x.dtype)
     last = (n_axes - 1) * n_images
     for s in range(x.shape[0]):
-        group = (s % n_apart) * x.shape[2]
+        own = packed[s % packed.shape[0]]
         for line in range(lines.shape[1]):
             here = line * width
-            there = group + here
             for c in range(n_images):
                 for d in range(n_axes - 1):
                     before = lines[d, line] * width
@@ -188,11 +186,11 @@ def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
             k = 0
             for a in range(n):
                 for j in range(width):
-                    v[a, j] += packed[k, there + j] * g[a, j]
+                    v[a, j] += own[k, here + j] * g[a, j]
                 k += 1
                 for b in range(a + 1, n):
                     for j in range(width):
-                        value = packed[k, there + j]
+                        value = own[k, here + j]
                         v[a, j] += value * g[b, j]
                         v[b, j] += value * g[a, j]
                     k += 1

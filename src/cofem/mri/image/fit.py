@@ -90,6 +90,7 @@ def fit_image(
     options: ImageOptions,
     seed: int,
     callback: Callable[[Progress], None] | None = None,
+    phase: np.ndarray | None = None,
 ) -> ImageFit:
     """Learn edges, noise and phase.
 
@@ -103,8 +104,12 @@ def fit_image(
         Which contrasts have a smooth phase that is to be found.
     options, seed, callback
         As for :func:`cofem.mri.reconstruct`.
+    phase : array (L, P), optional
+        exp(iφ) as another fit found it; it is taken as it is.
     """
-    first = None if real or not smooth.any() else data.first_phase(smooth)
+    first = None
+    if smooth.any() and not real:
+        first = data.first_phase(smooth) if phase is None else phase.reshape(-1, *data.shape)
     encoding = data.encoding(real, first)
     kspace = backend.from_numpy(data.kspace, data.like)
     xp = backend.namespace(kspace)
@@ -116,7 +121,7 @@ def fit_image(
     projected = projected / encoding.by_image(level)[:, None]
     model = ImageModel(
         encoding, projected, power, options, seed, data.centered, smooth & (not real),
-        start / encoding.by_image(level)[:, None],
+        start / encoding.by_image(level)[:, None], phase is not None,
     )  # fmt: skip
     units = backend.to_numpy(level)[:, None]
     given, most = None, noise_ceiling(data) / units[:, 0]

@@ -205,7 +205,7 @@ class ImageRule:
         return 2 / state.noise_std**2 * share / xp.where(power > 0, power, 1 + 0 * power)
 
     def _prior(self, mean: Array, draws: Array, floor: Array, held: bool) -> EdgePrior:
-        if held and self.model.field is not None:
+        if held and self.model.smooth.any():
             mean = held_small(mean[None, ...], self.model.smooth)[0, ...]
             draws = held_small(draws, self.model.smooth)
         return self.model.learner.learn(mean, draws, floor)
@@ -220,7 +220,7 @@ class ImageRule:
         # An image without any gradient must not have a prior of no width.
         level = xp.maximum(level, 0 * level + LEAST_GRADIENT**2)
         none = first[None, ...][:0, ...]
-        if model.field is not None:
+        if model.smooth.any():
             level = held_small(level[None, :, None] ** 0.5, model.smooth)[0, :, 0] ** 2
         return Learned(first, self._prior(first, none, level, held=True), self._start)
 
