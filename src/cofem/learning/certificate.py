@@ -4,11 +4,17 @@ If columns are coherent (a blur, near-duplicates, a leadfield), it may end at a 
 end at all. Then its two means of a coordinate disagree, or nearly all of the data are used up, or
 almost all coordinates count as non-zero although there are fewer data than these. Each of these is
 enough to refuse the end. ``benchmarks/certificate.py`` measures how often the certificate is wrong.
+
+An end may also be *crowded*: it uses more than can be recovered of the directions in which the
+signal stands above the noise. Then several sets of non-zeros explain y equally well, and
+expectation propagation is too sure of the one where it ended. One precision for each coordinate
+would be even more sure, so a crowded end is not refused: other starts are tried instead.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,6 +23,8 @@ from cofem import backend
 from cofem.learning.moments.cavities import LOOKED_AT
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.gaussian import EStep
+from cofem.learning.sites.matching import squared_lengths
+from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation
 
 # The largest root mean square difference of the two means, in error bars.
@@ -46,10 +54,10 @@ class Certificate(enum.Enum):
     """The outcome; the value says why."""
 
     GIVEN = "certified"
-    MOVING = "the noise precision was still moving"
+    MOVING = "the noise precision was still changing"
     APART = "its two estimates of the coefficients differ"
-    USED_UP = "it used up nearly all of the data"
-    DENSE = "it calls more coefficients non-zero than the data can tell apart"
+    USED_UP = "it used nearly all of the data as free parameters"
+    DENSE = "it has more non-zero coefficients than the data can determine"
     COHERENT = "the columns of phi are too coherent for so few probes"
 
 
@@ -63,6 +71,40 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
             if lowest < LOWEST_RATIO:
                 verdict = Certificate.COHERENT
     return verdict, products
+
+
+def is_crowded(rule: Propagation, estep: EStep) -> tuple[bool, int]:
+    """Return whether an end is crowded, and the products it took to see that."""
+    if not _line_holds(rule):
+        return False, 0
+    directions, products = directions_above_noise(rule, estep)
+    line = most_per_datum(directions / rule.model.n_unknowns)
+    return rule.look.used * rule.n_data > line * directions, products
+
+
+def _line_holds(rule: Propagation) -> bool:
+    """Whether the limit of what can be recovered is known: that of real numbers of any sign.
+
+    Tasks and groups that share their zeros, complex numbers and known signs have higher limits.
+    """
+    model = rule.model
+    shares = len(model.tasks) > 1 or model.tie.labels is not None
+    free = not model.nonnegative and not backend.is_complex(model.like)
+    return rule.n_data < model.n_unknowns and free and not shares and model.sparsifier is None
+
+
+def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]:
+    """Return in how many directions the signal stands above the noise, and the products it took.
+
+    That is what a ridge determines which gives all coordinates the variance that explains the
+    power of y beyond the noise. Where the singular values of Φ fall off it is far below N.
+    """
+    noise, model = rule.noises[0], rule.model
+    power = noise.energy * noise.ratio - noise.n_data  # in units of the noise
+    power = max(power, math.sqrt(2.0 * noise.n_data))  # which is known to one standard deviation
+    unit = squared_lengths(model.families[0], model, model.like) * model.families[0].noise_precision
+    found = estep.moments(model.n_unknowns / power * unit, None, rule.iteration + 1, False)
+    return max(found.freedom, 1.0), found.products
 
 
 def _spot_check(rule: Propagation, i: int, estep: CovarianceFreeEStep) -> tuple[float, int]:

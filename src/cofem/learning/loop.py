@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -192,15 +193,18 @@ def iterate(
         last = count == max_iter and not rule.needs_variances
         recorder.previous = previous = rule.starts(previous)
         starts: Sequence[Array | None] = previous or [None] * len(esteps)
+        sites = rule.sites()
         moments = [
             estep.moments(a, start, count, last, pull)
-            for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)
+            for estep, (a, pull), start in zip(esteps, sites, starts, strict=True)
         ]
+        # Under sites with a pull it is not the evidence of any prior, but a part of one.
+        pulled = any(pull is not None for _, pull in sites)
         means, cg_steps = [m.mean for m in moments], max(m.cg_steps for m in moments)
         products += sum(m.products for m in moments) + rule.products
         recorder.add(
             means, rule.alpha, products=products, cg_steps=cg_steps,
-            log_evidence=sum(m.log_evidence for m in moments),
+            log_evidence=math.nan if pulled else sum(m.log_evidence for m in moments),
         )  # fmt: skip
         own = rule.absorb(moments, sparse, random=cg_steps > 0)
         verdict = recorder.verdict(own, rule.unfinished)

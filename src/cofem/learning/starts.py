@@ -3,8 +3,9 @@
 Starts. Expectation propagation begins at a signal to noise of 10 dB and learns the noise from
 there, which finds nearly every signal that stands well above the noise. Where it explains less,
 other ends are possible: a signal weaker than the noise is found from 0 dB, where all of y counts
-as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Then all three
-are run, and the evidence decides.
+as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Also an
+end that is crowded may be one of several (:mod:`cofem.learning.certificate`). Then all three are
+run, and the evidence decides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cofem.backend import Array
-from cofem.learning.certificate import Certificate, certify
+from cofem.learning.certificate import Certificate, certify, is_crowded
 from cofem.learning.loop import Keeper, LoopResult, iterate
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.noise import (
@@ -49,11 +50,12 @@ EStepMaker = Callable[[Model], Sequence[EStep]]
 
 @dataclass(frozen=True)
 class End:
-    """Where one start of the learned prior ended."""
+    """Where one start of the learned prior ended; ``crowded``: too sure of one of several ends."""
 
     rule: Propagation
     found: LoopResult
     certificate: Certificate
+    crowded: bool = False
 
     @property
     def credible_noise(self) -> bool:
@@ -157,8 +159,12 @@ def learn_mixture(
 
 def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
     certificate, checked = certify(rule, esteps)
+    crowded = False
+    if certificate is Certificate.GIVEN:
+        crowded, more = is_crowded(rule, esteps[0])
+        checked += more
     found.history["products"][-1] += checked
-    return End(rule, found, certificate)
+    return End(rule, found, certificate, crowded)
 
 
 def with_own_noise(
@@ -181,7 +187,7 @@ def with_own_noise(
 
 
 def _enough(end: End, given: bool) -> bool:
-    if end.certificate is not Certificate.GIVEN:
+    if end.certificate is not Certificate.GIVEN or end.crowded:
         return False
     return given or all(
         noise.ratio * noise.energy / noise.n_data > EXPLAINED for noise in end.rule.noises

@@ -53,6 +53,17 @@ LEAST_SLABS = 1e-12
 MOST_IF_JOINT = 0.5
 
 
+def most_per_datum(ratio: float) -> float:
+    """Return how many non-zeros a datum can tell apart, at ``ratio`` data per unknown.
+
+    Examples
+    --------
+    >>> round(most_per_datum(1 / 3), 2)
+    0.59
+    """
+    return MOST_PER_DATUM[0] + MOST_PER_DATUM[1] * ratio
+
+
 @dataclass(frozen=True)
 class MixturePrior:
     """The prior, and how much larger than in the beginning the noise precision is.
@@ -105,7 +116,7 @@ class MixturePrior:
         weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
         weights[0] = 1 - share
         ratio = n_data / n_unknowns
-        line = MOST_IF_JOINT if joint else MOST_PER_DATUM[0] + MOST_PER_DATUM[1] * ratio
+        line = MOST_IF_JOINT if joint else most_per_datum(ratio)
         most = line * ratio if ratio < 1 else 1.0
         return cls(scales, weights, tie, half, most, weights, nonnegative)
 

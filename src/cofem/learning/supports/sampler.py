@@ -28,17 +28,16 @@ LARGEST_COST = 6e9
 ALIKE = 0.9
 # The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
 WARMING, COUNTED = 100, 200
-# Chains that disagree are continued this many times, each time with twice as many sweeps.
+# Chains whose means differ too much are continued this many times, each time with twice as many
+# sweeps; then the first of their sweeps are discarded too, since they may not have settled yet.
 LONGER = 2
-# Chains agree if the root mean square difference of their means is below this, in error bars. The
-# error of each chain's mean is then about this over √2.
-AGREE = 0.25
+# The root mean square difference of the chains' means, in error bars of the posterior. Below the
+# first number the chains stop: their own error adds less than its square over eight to the error of
+# the mean. Below the second number they agree.
+ENOUGH, AGREE = 0.1, 0.25
 # A start with more than this times the number of coordinates that the other chain found is not
 # used.
 MANY_MORE = 2
-# Coordinates that are non-zero in a smaller share of the draws have little weight in the
-# comparison.
-RARE = 0.05
 # Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
@@ -67,7 +66,7 @@ class Sampled:
     noise_precision : float
         One over the mean of the noise variance.
     distance : float
-        Of the two chains' means, in error bars.
+        Of the two chains' means, in error bars of all coordinates together.
     sweeps : int
         Of both chains, those that count.
     stopped : bool
@@ -99,6 +98,17 @@ def most_nonzeros(unknowns: int) -> int:
     while sampling_cost(unknowns, k + 1) <= LARGEST_COST:
         k += 1
     return k
+
+
+def most_sweeps(unknowns: int, nonzeros: int) -> int:
+    """Return how many sweeps of two chains can be made at once at that cost.
+
+    Examples
+    --------
+    >>> most_sweeps(200, 8), most_sweeps(5000, 6)
+    (5165, 336)
+    """
+    return int(LARGEST_COST * (WARMING + COUNTED) / sampling_cost(unknowns, nonzeros))
 
 
 def columns_alike(model: Model, likely: np.ndarray) -> bool:
@@ -161,15 +171,19 @@ def sample_supports(
             return None
     chains = [first, second]
     count, distance, stopped = COUNTED, math.inf, False
+    longest = most_sweeps(len(columns), max(chain.size for chain in chains))
     for again in range(LONGER + 1):
         stopped = any(chain.go_on(count, tell) for chain in chains)
         chains = [chain for chain in chains if chain.counted]
         if stopped and len(chains) < 2:
             break
         distance = _distance(*chains)
-        if stopped or distance <= AGREE or again == LONGER:
-            break
         count *= 2
+        if stopped or distance <= ENOUGH or again == LONGER or count > longest:
+            break
+        if again == 0:
+            for chain in chains:
+                chain.forget()
     best = _those_that_count(chains) if len(chains) == 2 else chains
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
@@ -214,6 +228,11 @@ class _Chain:
         self._run(powers, counts=False)
         return self.size <= FULL * self._most
 
+    def forget(self) -> None:
+        """Let the sweeps so far not count, and stay where they ended."""
+        self.counted, self._sums = 0, np.zeros_like(self._sums)
+        self.noise, self.scores, self._kept = [], [], []
+
     def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
         """Make sweeps that count; return whether ``tell`` asked to stop."""
         for _ in range(0, sweeps, BLOCK):
@@ -251,15 +270,13 @@ class _Chain:
 
 
 def _distance(one: _Chain, other: _Chain) -> float:
-    """Return how far the means are apart, in error bars, over coordinates that matter."""
+    """Return how far the means are apart beside the spread of all coordinates together."""
     (sums, _, n), (more, _, m) = one.draws(), other.draws()
     total = (sums + more) / (n + m)
-    variance = total[1] - total[0] ** 2
-    counts = (total[2] > RARE) & (variance > 0)
-    if not np.any(counts):
+    variance = float(np.sum(total[1] - total[0] ** 2))
+    if variance <= 0:
         return 0.0
-    apart = (one.mean - other.mean)[counts] ** 2 / variance[counts]
-    return float(np.sqrt(np.mean(apart)))
+    return math.sqrt(float(np.sum((one.mean - other.mean) ** 2)) / variance)
 
 
 def _those_that_count(chains: list[_Chain]) -> list[_Chain]:

@@ -31,8 +31,10 @@ class ImageModel:
     Parameters
     ----------
     encoding : Encoding
-    projected, power : array (I, P), array (L,)
-        Φᴴ y as real images, in double precision, and ‖y‖² of every contrast.
+    projected : array (I, P)
+        Φᴴ y as real images, in double precision.
+    power : array (L,)
+        ‖y‖² of every contrast.
     options : ImageOptions
     seed : int
     centered : bool
@@ -42,7 +44,7 @@ class ImageModel:
     first : array (I, P), optional
         Where the images start; None: at ``projected``.
     turned : bool
-        The encoding has the phase in it; else one is looked for.
+        The phase is already part of the encoding; otherwise one is looked for.
     """
 
     def __init__(
@@ -60,8 +62,9 @@ class ImageModel:
         xp = backend.namespace(projected)
         self.encoding, self.options, self.seed = encoding, options, seed
         self.smooth = np.zeros(len(encoding.samples), bool) if smooth is None else smooth
-        # Where the phase is known the imaginary parts are nearly zero, and two small matrices at a
-        # pixel, half the work, do for one. Not while it is looked for (error × 1.5 on a phantom).
+        # Where the phase is known, the imaginary parts are nearly zero, and two small matrices at a
+        # pixel, which are half the work, can replace the large one. They cannot while the phase is
+        # still looked for (error × 1.5 on a phantom).
         apart = encoding.n_parts if turned and self.smooth.all() else 1
         self.edges = Edges(encoding.shape, projected.shape[0], apart)
         self.learner = EdgeLearner(
@@ -100,7 +103,7 @@ class ImageModel:
         # it can be all there is where nothing was measured: the prior's pull is the scale.
         force, size = alpha.size(alpha.prior_force(row)), alpha.size(data)
         tolerance = options.mean_rtol * min(force / size, 1.0) if size > 0 else 1.0
-        tolerance = max(tolerance, SINGLE)  # a constant image is not pulled at all
+        tolerance = max(tolerance, SINGLE)  # the prior does not pull a constant image at all
         found = alpha.solve(
             xp.concat([data, pushes]),
             xp.concat([row, xp.zeros_like(pushes)]),
