@@ -67,4 +67,4 @@ def test_slabs_at_their_limit_are_held_back(share, refused):
     found, _ = certify(end(slabs=share * certificate.AT_LIMIT * most, most=most), [])
     assert (found is Certificate.DENSE) == refused
     # With as many data as unknowns there is no limit to be at.
-    assert certify(end(slabs=0.19, most=1.0), [])[0] is Certificate.GIVEN
+    assert certify(end(slabs=0.95, most=1.0), [])[0] is Certificate.GIVEN

@@ -191,6 +191,8 @@ def test_a_callback_sees_the_chains_and_can_stop_them(sampled):
     cofem.fit(phi, y, callback=states.append)
     assert len(states) > len(post.history["iteration"])
     seen = len(post.history["iteration"])
+    # The chains come after the last iteration.
+    assert {state.iteration for state in states[seen:]} == {post.history["iteration"][-1]}
     count = []
 
     def stop(state):
