@@ -1,4 +1,8 @@
-"""Feeds one reader with bytes that atheris (libFuzzer) makes up: ``fuzz_child.py NAME FOLDER …``.
+"""Feeds readers with bytes that atheris (libFuzzer) makes up: ``fuzz_child.py``, told by its input.
+
+A line of the input is a JSON list: the reader's name, its folder, and libFuzzer's arguments. Every
+reader runs in a fork of this process, which has imported everything; its exit code is printed, and
+what libFuzzer says goes to the file ``log`` in the folder.
 
 What a reader may do with a bad file: return something, or raise ValueError or OSError with one
 line of text. Everything else is written down, once for every place, and the search goes on. A
@@ -11,6 +15,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import resource
 import shutil
 import sys
@@ -115,9 +120,8 @@ def mutate_packed(kind: str, data: bytes, size: int) -> bytes:
         return bytes(atheris.Mutate(data, size))
 
 
-def main() -> None:
-    """Run until libFuzzer ends."""
-    name, folder = sys.argv[1], Path(sys.argv[2])
+def run(name: str, folder: Path, arguments: list[str]) -> None:
+    """Fuzz one reader until libFuzzer ends the process."""
     reader = fuzz_readers.READERS[name]
     target = Target(name, folder)
     for seed in (folder / "corpus").iterdir():  # imports what is imported late
@@ -130,8 +134,28 @@ def main() -> None:
         return bytes(changed[:size])
 
     options: dict[str, Any] = {"custom_mutator": mutate} if reader.packed else {}
-    atheris.Setup([sys.argv[0], *sys.argv[3:]], target, **options)
+    atheris.Setup([sys.argv[0], *arguments], target, **options)
     atheris.Fuzz()
+
+
+def main() -> None:
+    """Fork for every line."""
+    for line in sys.stdin:
+        name, folder, *arguments = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            log = os.open(Path(folder, "log"), os.O_WRONLY | os.O_CREAT)
+            for stream in (1, 2):
+                os.dup2(log, stream)
+            try:
+                fuzz_readers.corpus(name, Path(folder))
+                run(name, Path(folder), arguments)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
 
 
 if __name__ == "__main__":

@@ -158,11 +158,11 @@ def load_posterior(path: Path) -> Any:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return [_saved(folder, "c.npz", lambda p: resume(p, 10))]
+    return [_saved(folder, "c.npz", lambda p: resume(p, 12))]
 
 
-def resume(path: Path, iterations: int = 11) -> Any:
-    """Go on from a checkpoint, which is written after every tenth iteration."""
+def resume(path: Path, iterations: int = 13) -> Any:
+    """Go on from a checkpoint, which is written after every tenth iteration but the last."""
     return _fit(iterations, checkpoint=path, prior="ard", noise_precision=1e4, tol=0.0)
 
 

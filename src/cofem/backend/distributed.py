@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 from cofem.backend.arrays import Array, from_numpy, is_numpy, namespace, to_numpy
@@ -89,7 +91,8 @@ class TorchGroup:
         tensor = tensor.clone()
         # gloo has no complex sums.
         flat = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-        dist.all_reduce(flat, group=self._group)
+        with _explained():
+            dist.all_reduce(flat, group=self._group)
         self.bytes_reduced += flat.numel() * flat.element_size()
         if is_numpy(x):
             return tensor.numpy()
@@ -100,8 +103,22 @@ class TorchGroup:
         import torch.distributed as dist
 
         everything: list[Any] = [None] * self.size
-        dist.all_gather_object(everything, thing, group=self._group)
+        with _explained():
+            dist.all_gather_object(everything, thing, group=self._group)
         return everything
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Say what to do when a process of the group has died: torch only tells of its connections."""
+    try:
+        yield
+    except RuntimeError as error:  # what torch.distributed raises, or its subclasses
+        why = str(error).strip().splitlines() or ["no reason given"]
+        raise RuntimeError(
+            "process_group: another process has ended or cannot be reached; start all of them "
+            f"again (with checkpoint= they go on where they were): {why[0]}"
+        ) from error
 
 
 def gather_rows(group: Group, x: Array) -> Array:

@@ -7,7 +7,7 @@ memory is asked for.
 
 from cofem.files.fingerprints import fingerprint
 from cofem.files.locking import only_writer
-from cofem.files.reading import read_archive, read_array, read_matrix
+from cofem.files.reading import parsed, read_archive, read_array, read_matrix
 from cofem.files.tables import write_table
 from cofem.files.writing import atomic_write, check_writable, explained_if_full, path_of
 
@@ -17,6 +17,7 @@ __all__ = [
     "explained_if_full",
     "fingerprint",
     "only_writer",
+    "parsed",
     "path_of",
     "read_archive",
     "read_array",

@@ -136,6 +136,39 @@ def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
     return found
 
 
+def parsed(path: Path, name: str, read: Callable[[], _T]) -> _T:
+    """Call a parser of files that others wrote; all that it may raise becomes one line.
+
+    Pipes and devices are refused: reading them may wait, or never end.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.NamedTemporaryFile(suffix=".mat") as file:
+    ...     parsed(pathlib.Path(file.name), "dff", lambda: {}["F"])  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    ValueError: dff: ....mat is not a readable .mat file (KeyError: 'F')
+    """
+    if not path.is_file():
+        raise ValueError(f"{name}: {path} is not a file")
+    try:
+        return read()
+    except (ImportError, FileNotFoundError, PermissionError):
+        raise
+    except MemoryError:
+        raise ValueError(f"{name}: {path} does not fit into memory") from None
+    except Exception as error:
+        why = " ".join(str(error).split())
+        if isinstance(error, ValueError) and why.startswith(f"{name}:"):
+            raise
+        kind = "".join(path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:])
+        told = why if isinstance(error, (ValueError, OSError)) and why else ""
+        raise ValueError(
+            f"{name}: {path} is not a readable {kind} file "
+            f"({told or f'{type(error).__name__}: {why}'})"
+        ) from None
+
+
 # -- one function per format -----------------------------------------------------------
 
 

@@ -30,7 +30,7 @@ from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves
 
-# Whoever asks for fewer iterations wants an early end, and no chains behind it.
+# With a smaller max_iter the user wants an early end: then no chains are run after it.
 ENOUGH_TO_SAMPLE = 50
 
 
@@ -168,6 +168,7 @@ def fit(
         kept = None
         if checkpoint is not None:
             kept = _checkpoint(checkpoint, model, chosen, seed, which)
+            kept.agree(group)
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,

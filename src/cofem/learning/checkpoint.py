@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
+from cofem.backend.distributed import Group
 from cofem.files import atomic_write, fingerprint, read_archive
 from cofem.learning.loop import LoopState
 from cofem.learning.recording import empty_history
@@ -70,6 +71,17 @@ class Checkpoint:
     def seconds(self) -> float:
         """How long the fit had run until the state was kept."""
         return self._state.history["seconds"][-1] if self._state is not None else 0.0
+
+    def agree(self, group: Group) -> None:
+        """Refuse to go on where the processes of a group hold different states."""
+        at = 0 if self._state is None else self._state.iteration
+        found = group.gather((at, self._noise))
+        if any(other != found[0] for other in found):
+            iterations = ", ".join(str(iteration) for iteration, _ in found)
+            raise ValueError(
+                f"checkpoint: the processes hold the states of iterations {iterations}; give all "
+                "of them one file, on a disk that they share, or copy one of theirs to the others"
+            )
 
     def resume(self) -> LoopState | None:
         """Return the state to go on from."""

@@ -23,6 +23,7 @@ ZARR_CHUNK = 1 << 20
 
 # The settings before the arrays exist; they mark the folder as ours.
 BEGUN = {"format": FORMAT, "begun": True}
+ANOTHER = "give another folder"
 
 
 class _DiskStore(Store):
@@ -60,8 +61,14 @@ class _DiskStore(Store):
         if settings.get("begun") or not resume:  # a start that was interrupted, or resume=False
             self._clear()
             return
-        refuse_another(path, settings["fingerprint"], self.fingerprint)
-        self.layout = Layout(**settings["layout"])
+        try:
+            theirs, layout = settings["fingerprint"], Layout(**settings["layout"])
+            layout.arrays()
+            theirs.items()
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise ValueError(f"store: the settings of {path} are damaged; {ANOTHER}") from None
+        refuse_another(path, theirs, self.fingerprint)
+        self.layout = layout
         self._open()
 
     def create(self, layout: Layout) -> None:
@@ -137,7 +144,9 @@ class FolderStore(_DiskStore):
     def _open(self) -> None:
         assert self.layout is not None
         for name, (shape, dtype) in self.layout.arrays().items():
-            array = np.lib.format.open_memmap(self.path / f"{name}.npy", "r+")
+            file = self.path / f"{name}.npy"
+            _refuse_what_is_no_file(file)
+            array = np.lib.format.open_memmap(file, "r+")
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(
                     f"store: {name}.npy holds {array.shape} {array.dtype}, "
@@ -147,12 +156,13 @@ class FolderStore(_DiskStore):
 
     def _read_settings(self) -> dict[str, Any] | None:
         file = self.path / "settings.json"
+        _refuse_what_is_no_file(file)
         try:
             found = json.loads(file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except ValueError:
-            raise ValueError(f"store: {file} is damaged; give another folder") from None
+            raise ValueError(f"store: {file} is damaged; {ANOTHER}") from None
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
     def _is_bare(self) -> bool:
@@ -190,6 +200,7 @@ class ZarrStore(_DiskStore):
 
     def _read_settings(self) -> dict[str, Any] | None:
         file = self.path / "zarr.json"
+        _refuse_what_is_no_file(file)
         if not file.exists():
             return None
         try:
@@ -207,6 +218,12 @@ class ZarrStore(_DiskStore):
         for name in NAMES:
             if name in group:
                 del group[name]
+
+
+def _refuse_what_is_no_file(file: Path) -> None:
+    """Refuse a pipe, which would wait for ever, and a device, which may never end."""
+    if file.exists() and not file.is_file():
+        raise ValueError(f"store: {file} is not a file; {ANOTHER}")
 
 
 def _take_space(file: Path) -> None:

@@ -144,8 +144,11 @@ def refuse_another(path: Any, there: dict[str, Any], wanted: dict[str, Any]) -> 
     for what, value in wanted.items():
         same = there.get(what) == value
         if what == "phi" and not same:  # products differ in their last digits between machines
-            a, b = np.array(there.get(what)), np.array(value)
-            same = a.shape == b.shape and bool(np.allclose(a, b, rtol=SAME_PHI, atol=0))
+            try:
+                a, b = np.array(there.get(what)), np.array(value)
+                same = a.shape == b.shape and bool(np.allclose(a, b, rtol=SAME_PHI, atol=0))
+            except (TypeError, ValueError):  # no numbers: damaged
+                same = False
         if not same:
             raise ValueError(
                 f"store: {path} holds results for another {what}; resume=False starts again "

@@ -48,6 +48,8 @@ class TrialFile:
         self.path, self._columns, self._key = path, dict(columns), tuple(key)
         self.rows: list[Row] = []
         header = _line(self._columns)
+        if path.exists() and not path.is_file():  # a pipe would wait, /dev/zero never ends
+            raise ValueError(f"{path} is not a file; move it away or choose another folder")
         whole = _whole_lines(path)
         if not whole:
             with explained_if_full(f"{path} was not written"):

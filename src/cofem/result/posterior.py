@@ -35,9 +35,12 @@ class Posterior(Exchange):
     noise_precision : float or ndarray (L,)
         β.
     log_evidence, log_evidence_error : float
-        log p(y | α, β) and its standard error.
+        log p(y | α, β) and its standard error. Under the learned prior log p(y) given its
+        weights and β, as expectation propagation has it; NaN where the posterior was sampled:
+        chains visit sets by how probable they are beside each other, and the constant cancels.
     history : dict of lists
-        iteration, change, log_evidence, cg_steps, products, seconds.
+        iteration, change, log_evidence, cg_steps, products, seconds. Under the learned prior the
+        log evidence is known at the end only, and NaN before.
     converged, message
         Whether the fit converged, and how it ended, in words.
     method, options

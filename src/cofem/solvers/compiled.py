@@ -37,9 +37,25 @@ def compiled(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return _missing(function)
     options = {"nogil": True, **options}
     try:
-        return numba.njit(cache=True, **options)(function)
+        made = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # nowhere to keep the compiled code: compile in every process
         return numba.njit(**options)(function)
+    _keep_if_possible(made)
+    return made
+
+
+def _keep_if_possible(made: Any) -> None:
+    """Let a call go on whose compiled code cannot be kept: its disk is full, for example."""
+    cache = getattr(made, "_cache", None)
+    save = getattr(cache, "save_overload", None)
+    if cache is None or save is None:  # another numba, which keeps its cache elsewhere
+        return
+
+    def save_if_possible(*arguments: Any) -> None:
+        with contextlib.suppress(OSError):
+            save(*arguments)
+
+    cache.save_overload = save_if_possible
 
 
 def _missing(function: Callable[..., Any]) -> Callable[..., Any]:

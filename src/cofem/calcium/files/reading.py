@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofem.files import read_array
+from cofem.files import parsed, read_array
 
 ACCEPTED = (
     ".npy; .npz (one array, or one called dff); .csv (with or without a header); .mat (v5 or "
@@ -84,7 +84,7 @@ def read_traces(source: Any, all_rois: bool = False, variable: str | None = None
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise ValueError(f"dff: {path} is of no known kind; expected {ACCEPTED}")
-    return reader()
+    return parsed(path, "dff", reader)
 
 
 def plain(array: np.ndarray, path: Path, framerate: float | None = None, note: str = "") -> Traces:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.files import path_of, read_archive, read_array
+from cofem.files import parsed, path_of, read_archive, read_array
 from cofem.mri.files.mrd import read_mrd
 
 
@@ -108,7 +108,7 @@ def read_scan(path: Any, *, coils: bool | None = None, index: int | None = None)
         if name.endswith(ending):
             if not file.is_file():
                 raise ValueError(f"path: {file} is not there")
-            return reader()
+            return parsed(file, "path", reader)
     raise ValueError(f"path: {file} ends in none of {', '.join(readers)}")
 
 

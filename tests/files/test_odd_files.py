@@ -1,0 +1,130 @@
+"""Where a file is expected: pipes, devices, links that lead nowhere, folders, settings that lie.
+
+A pipe that nobody writes to would be waited for; every door has to look first.
+"""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cofem
+from cofem.calcium import load_deconvolution, read_traces
+from cofem.files import read_archive, read_array, read_matrix
+from cofem.mri.files.scan import read_scan
+from cofem.paper.trialfile import TrialFile
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pipes in folders there")
+HANG = 30  # seconds; far above what a refusal takes
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def endless(path):
+    path.symlink_to("/dev/zero")
+
+
+def nowhere(path):
+    path.symlink_to(path.with_name("nothing"))
+
+
+def itself(path):
+    path.symlink_to(path)
+
+
+KINDS = [pipe, endless, nowhere, itself, Path.mkdir]
+DOORS = {
+    "y.npy": lambda p: read_array(p, "y"),
+    "phi.mtx": lambda p: read_matrix(p, "phi"),
+    "phi.csv": lambda p: read_matrix(p, "phi"),
+    "a.npz": lambda p: read_archive(p, "a"),
+    "p.npz": cofem.load,
+    "s.npz": load_deconvolution,
+    "dff.csv": read_traces,
+    "dff.mat": read_traces,
+    "dff.h5": read_traces,
+    "k.mat": read_scan,
+    "k.h5": read_scan,
+    "k.hdr": read_scan,
+}
+
+
+@pytest.fixture(autouse=True)
+def alarm():
+    def late(*arguments):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(HANG)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def assert_one_line(caught):
+    text = str(caught.value)
+    assert len(text) > 10
+    assert "\n" not in text
+
+
+@pytest.mark.parametrize("name", DOORS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_door_refuses_what_is_no_file(tmp_path, name, kind):
+    kind(tmp_path / name)
+    with pytest.raises((ValueError, OSError)) as caught:
+        DOORS[name](tmp_path / name)
+    assert_one_line(caught)
+
+
+@pytest.mark.parametrize("kind", [pipe, endless])
+def test_trials_refuse_what_is_no_file(tmp_path, kind):
+    kind(tmp_path / "t.csv")
+    with pytest.raises(ValueError, match=r"t\.csv is not a file"):
+        TrialFile(tmp_path / "t.csv", {"x": int}, ["x"])
+
+
+def store(path):
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(6, 8))
+    return cofem.fit_many(
+        phi, phi[:, :2].T, noise_precision=1e4, prior="ard", method="em", max_iter=2, tol=0,
+        store=path,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [pipe, endless])
+@pytest.mark.parametrize("name", ["settings.json", "state.npy", "mean.npy"])
+def test_a_store_refuses_what_is_no_file(tmp_path, name, kind):
+    store(tmp_path / "many")
+    (tmp_path / "many" / name).unlink()
+    kind(tmp_path / "many" / name)
+    with pytest.raises(ValueError, match=rf"store: .*{name} is not a file; give another folder"):
+        store(tmp_path / "many")
+
+
+@pytest.mark.parametrize("name", ["fingerprint", "layout"])
+@pytest.mark.parametrize("lie", [None, 3, [], {"phi": "x"}, {"problems": 10**15, "dtype": "no"}])
+def test_a_store_with_settings_that_lie_is_refused(tmp_path, name, lie):
+    store(tmp_path / "many")
+    file = tmp_path / "many" / "settings.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), name: lie}))
+    with pytest.raises(ValueError, match=r"^store: ") as caught:
+        store(tmp_path / "many")
+    assert_one_line(caught)
+
+
+def test_what_other_parsers_raise_is_one_line(tmp_path):
+    for name, content in (("k.mat", b""), ("k.h5", b"\x89HDF\r\n\x1a\n"), ("k.nii", b""),
+                          ("k.nii.gz", b"\x1f\x8b")):  # fmt: skip
+        if ".nii" in name:
+            pytest.importorskip("nibabel")
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ValueError, match=rf"path: .*{name} is not a readable") as caught:
+            read_scan(tmp_path / name)
+        assert_one_line(caught)
