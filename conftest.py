@@ -2,18 +2,30 @@
 
 import doctest
 import importlib.util
+import re
+from pathlib import Path
 
 import pytest
 
 TORCH = importlib.util.find_spec("torch") is not None
 
-# Modules that are torch's from their first line on. Other tests ask for it when they run.
-NEED_TORCH = [
-    "src/cofem/backend/_torch/*",
-    "tests/solvers/eager_steps.py",
-    "tests/backend/distributed_program.py",
-]
-collect_ignore_glob = [] if TORCH else NEED_TORCH
+ROOT = Path(__file__).parent
+AT_IMPORT = re.compile(r"^(import|from) torch\b", re.MULTILINE)
+
+
+def need_torch():
+    """Return patterns of the files that cannot even be imported without torch.
+
+    In the library that is every file of a folder in which one imports torch at its top; among
+    the tests the programs that do. Other tests ask for torch when they run.
+    """
+    for part in ("src", "tests"):
+        for path in (ROOT / part).rglob("*.py"):
+            if AT_IMPORT.search(path.read_text("utf-8")):
+                yield str(path.parent / "*" if part == "src" else path)
+
+
+collect_ignore_glob = [] if TORCH else sorted(set(need_torch()))
 
 
 @pytest.hookimpl(wrapper=True)

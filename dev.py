@@ -14,11 +14,13 @@ torch from the usual index brings the CUDA libraries on Linux: gigabytes that a 
 need. --no-torch avoids it; so does installing a CPU build of torch into .venv first.
 """
 
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -117,11 +119,27 @@ def pip_install(python, target):
                 named = words[2] if words[0] == "Using" else words[1]
                 note(f"  {named.rsplit('/', 1)[-1].split('-')[0]} {' '.join(words[-2:])}")
             elif words[:1] == ["Installing"] and "packages:" in words:
-                note(f"  unpacking {line.count(',') + 1} packages")
+                note(f"  unpacking {line.count(',') + 1} packages; this is the longest part")
+                threading.Thread(target=say_how_much, args=(process,), daemon=True).start()
     if process.returncode:
         print("".join(said[-40:]), file=sys.stderr)
         sys.exit(complain("installation failed; the last lines of pip are above"))
     note(f"installed in {time.monotonic() - began:.0f} s")
+
+
+def say_how_much(process, every=15):
+    """Say how large the environment has become while pip unpacks, which it does in silence."""
+    while True:
+        try:
+            process.wait(every)
+            return
+        except subprocess.TimeoutExpired:
+            size = 0
+            for top, _, names in os.walk(VENV):
+                for name in names:
+                    with contextlib.suppress(OSError):  # pip moves files while this looks
+                        size += os.lstat(os.path.join(top, name)).st_size
+            note(f"  … {size / 1e6:.0f} MB on the disk")
 
 
 def read_stamp():

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from cofem import backend
+from cofem.paper.report import processor
 
 GIB = 1 << 30
 THREAD_VARIABLES = (
@@ -175,7 +176,7 @@ def describe_machine() -> dict[str, str]:
             [f"Python {platform.python_version()}"]
             + [f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn", "cofem")]
         ),
-        "processor": f"{_processor()}, {cores()} cores, {_memory()} of memory",
+        "processor": f"{processor()}, {cores()} cores, {_memory()} of memory",
         "threads": f"cofem {backend.n_threads()}; " + (", ".join(set_by_user) or "BLAS default"),
         "load average before the run": _load(),
     }
@@ -188,16 +189,6 @@ def version(package: str) -> str:
     except metadata.PackageNotFoundError:
         module = sys.modules.get(package)
         return str(getattr(module, "__version__", "not installed"))
-
-
-def _processor() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _memory() -> str:

@@ -13,8 +13,9 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from cofem.paper.isolated import peak_memory
 
 
 @dataclass(frozen=True)
@@ -72,26 +73,6 @@ def isolated(
     if child.returncode:
         return Outcome(None, 0, error=_last_line(errors) or f"exit code {child.returncode}")
     return Outcome(**json.loads(_last_line(output)))
-
-
-def peak_memory(process: int | str = "self") -> int:
-    """Return the largest resident memory of a process so far, in bytes.
-
-    Linux carries ``ru_maxrss`` over from the process that started this one, so the
-    memory map's own high-water mark is read where there is one.
-    """
-    try:
-        for line in Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    if process != "self":
-        return 0
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
 
 
 def _last_line(text: str) -> str:

@@ -48,20 +48,27 @@ def preload() -> None:
 
 
 class Chosen:
-    """A plugin for pytest: these tests only, the quickest first, each with a limit of its own."""
+    """A plugin for pytest: these tests only, the quickest first, each with a limit of its own.
+
+    ``seconds`` are those of tests, or of the tests of a whole file.
+    """
 
     def __init__(self, seconds: dict[str, float], more: float) -> None:
         self.seconds, self.more = seconds, more
 
+    def usual(self, test: str) -> float | None:
+        """Return the usual seconds of a test; None if it is not chosen."""
+        return self.seconds.get(test, self.seconds.get(test.split("::")[0]))
+
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         """Keep the chosen tests, the quickest first."""
-        items[:] = [item for item in items if item.nodeid in self.seconds]
-        items.sort(key=lambda item: self.seconds[item.nodeid])
+        items[:] = [item for item in items if self.usual(item.nodeid) is not None]
+        items.sort(key=lambda item: self.usual(item.nodeid))
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         """Begin the time of a test."""
         # The signal ends the process, also inside a compiled loop.
-        signal.alarm(int(SLOWER * self.seconds[nodeid] + self.more))
+        signal.alarm(int(SLOWER * (self.usual(nodeid) or 0.0) + self.more))
 
     def pytest_sessionfinish(self) -> None:
         """Let the process end without a limit."""
@@ -116,6 +123,8 @@ def enter(folder: Path, compiled_in: Path) -> None:
     sys.path[:] = [str(folder / "src"), *(p for p in sys.path if not p.endswith("/src"))]
     os.environ |= {"PYTHONPATH": str(folder / "src"), "NUMBA_CACHE_DIR": str(compiled_in)}
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    # Plugins that other packages install (zarr, hypothesis) take two thirds of a run to load.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     with contextlib.suppress(ImportError):
         importlib.import_module("numba.core.config").CACHE_DIR = str(compiled_in)
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
@@ -195,16 +204,22 @@ def run(folder: Path, compiled_in: Path, seconds: dict[str, float], compiles: bo
     return in_child(folder, compiled_in, work)
 
 
-def importers(package: Path, file: str) -> set[str]:
-    """Return the files that import from this one, directly or through others."""
+def importers(package: Path, file: str) -> list[set[str]]:
+    """Return the files that import from this one, then those that import from these, and so on."""
     texts = {p.relative_to(package).as_posix(): p.read_text("utf-8") for p in package.rglob("*.py")}
-    found, new = set[str](), {file}
+    levels, new = list[set[str]](), {file}
     while new:
-        dotted = [re.escape(name.removesuffix(".py").replace("/", ".")) for name in new]
-        pattern = re.compile(rf"from cofem\.({'|'.join(dotted)}) import")
-        new = {name for name, text in texts.items() if pattern.search(text)} - found - {file}
-        found |= new
-    return found
+        paths = [Path(name).with_suffix("") for name in new]
+        dotted = "|".join(re.escape(".".join(path.parts)) for path in paths)
+        inside = "|".join(
+            rf"{re.escape('.'.join(path.parts[:-1]))} import [^\n]*\b{re.escape(path.name)}\b"
+            for path in paths
+        )
+        pattern = re.compile(rf"from cofem\.(({dotted}) import|{inside})")
+        found = {name for name, text in texts.items() if pattern.search(text)}
+        new = found - {file}.union(*levels)
+        levels.append(new)
+    return levels
 
 
 def forget_compiled(kept: Path, fresh: Path, files: Iterable[str]) -> None:

@@ -24,6 +24,12 @@ class Answer:
     beta: float = float("nan")
 
 
+def diverged(d: int) -> Answer:
+    """Return the answer of a fit that ended in no number."""
+    nothing = np.full(d, np.nan)
+    return Answer(nothing, nothing, nothing, nothing)
+
+
 def spike_and_slab_interval(probability, mean, std, level=0.95):
     """Return the central interval of (1 − p) δ_0 + p N(mean, std²) by halving."""
 
@@ -73,7 +79,7 @@ def vamp(phi, y, iterations=200, damping=0.6) -> Answer:
             left = float(np.sum((y - phi @ x2) ** 2) + np.sum(s**2 / (beta * s**2 + gamma2)))
             beta = float(np.clip(n / left, beta / 1.5, beta * 1.5))
         if not np.all(np.isfinite(r)):
-            return Answer(np.zeros(d))
+            return diverged(d)
     pi, mean, var = _bernoulli_gaussian(r, gamma, share, slab)
     low, high = spike_and_slab_interval(pi, mean, np.sqrt(var))
     return Answer(pi * mean, low, high, pi, beta)

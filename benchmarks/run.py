@@ -22,6 +22,7 @@ NAMES = (
     "distributed",
     "sklearn_ard",
     "sklearn_prior",
+    "prior_cost",
     "models",
     "calcium",
     "mri",

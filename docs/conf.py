@@ -21,9 +21,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_copybutton",
     "sphinx_design",
-    "sphinx_mathml",  # these three are in _extensions
+    "sphinx_mathml",  # these four are in _extensions
     "sphinx_docstrings",
     "sphinx_tutorials",
+    "sphinx_search",
 ]
 exclude_patterns = ["_extensions", "_templates", "README.md"]
 suppress_warnings = [
@@ -60,6 +61,7 @@ html_math_renderer = "mathml"
 html_show_sourcelink = False
 html_copy_source = False
 html_show_search_summary = False  # it would fetch pages, which browsers refuse from a disk
+html_search_scorer = str(HERE / "_extensions" / "scorer.js")
 html_domain_indices = False
 html_theme_options = {
     "logo": {"text": "cofem"},

@@ -6,8 +6,10 @@ import inspect
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import urllib.parse
 import warnings
 from pathlib import Path
 
@@ -181,16 +183,55 @@ def test_guide_pages_are_short():
     assert {name: n for name, n in words.items() if n > 1300} == {}
 
 
-@pytest.mark.slow
-def test_the_site_builds_strictly_and_needs_no_network(tmp_path):
-    pytest.importorskip("sphinx")
-    pytest.importorskip("myst_parser")
-    pytest.importorskip("pydata_sphinx_theme")
-    site = tmp_path / "site"
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Build the site; a warning is an error."""
+    for needed in ("sphinx", "myst_parser", "pydata_sphinx_theme"):
+        pytest.importorskip(needed)
+    built = tmp_path_factory.mktemp("docs") / "site"
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q",
-               "-d", tmp_path / "doctrees", "docs", site]  # fmt: skip
+               "-d", built.with_name("doctrees"), "docs", built]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+    return built
+
+
+# What a reader types, and the page that has to come first.
+SEARCHED = {
+    "compressed sensing": "glossary",
+    "regularization": "glossary",
+    "regularisation": "glossary",
+    "cite": "cite",
+    "expectation maximisation": "glossary",
+    "expectation maximization": "glossary",
+    "phase transition": "glossary",
+    "lasso": "lasso",
+    "ARD": "glossary",
+    "RVM": "glossary",
+    "error bars": "prior",
+    "uncertainty": "tutorials/uncertainty",
+}
+
+
+@pytest.mark.slow
+def test_the_search_finds_the_right_page_first_when_opened_from_the_disk(site):
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium")
+    found = {}
+    for words in SEARCHED:
+        url = f"{(site / 'search.html').as_uri()}?q={urllib.parse.quote(words)}"
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu",
+                   "--virtual-time-budget=8000", "--dump-dom", url]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        results = done.stdout.partition('id="search-results"')[2]
+        first = re.search(r'<a href="([^"#?]+)\.html', results)
+        found[words] = first[1] if first else None
+    assert found == SEARCHED
+
+
+@pytest.mark.slow
+def test_the_site_needs_no_network_and_leaves_nothing_out(site):
     built = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
     assert len(built) > 60
     for path, text in built.items():

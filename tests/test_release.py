@@ -158,6 +158,24 @@ def test_changelog_citation_and_fallback_speak_of_one_version():
 # -- the wheel ---------------------------------------------------------------------------------
 
 
+def test_the_conda_recipe_asks_for_what_the_package_asks_for():
+    jinja2, yaml = pytest.importorskip("jinja2"), pytest.importorskip("yaml")
+    text = (ROOT / "conda" / "meta.yaml").read_text("utf-8")
+    recipe = yaml.safe_load(jinja2.Template(text).render(PYTHON="python"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    about = project["project"]
+    named = [need.replace(" ", "") for need in recipe["requirements"]["run"]]
+    assert named.pop(0) == "python" + about["requires-python"]
+    # conda-forge's matplotlib without its windows is called matplotlib-base.
+    assert sorted(need.replace("-base>", ">") for need in named) == sorted(about["dependencies"])
+    built_with = {need.replace(" ", "") for need in recipe["requirements"]["host"]}
+    assert built_with >= set(project["build-system"]["requires"])
+    scripts = [f"{name} = {where}" for name, where in about["scripts"].items()]
+    assert recipe["build"]["entry_points"] == scripts
+    cited = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text("utf-8"), re.M)[1]
+    assert recipe["package"]["version"] == cited
+
+
 @pytest.mark.slow
 def test_wheel_and_sdist_install_into_an_empty_environment(tmp_path):
     pytest.importorskip("build")

@@ -1,8 +1,8 @@
 """Non-negative deconvolution."""
 # %% [markdown]
-# Spikes behind a response that decays, and they cannot be negative. The response
+# The data are spikes, seen through a response that decays; spikes cannot be negative. The response
 # $c_t = \gamma c_{t-1} + z_t$ is `operators.Autoregressive`. For it the exact posterior takes
-# time in proportion to the number of samples (`method="banded"`, which is chosen by itself).
+# time in proportion to the number of samples (`method="banded"`, chosen automatically).
 
 # %%
 import matplotlib.pyplot as plt

@@ -41,10 +41,10 @@ print("true:", {at: round(float(R.forward(levels[0])[at]), 2) for at in (0, 30, 
 
 # %% [markdown]
 # `FiniteDifference` is circular: the jump from the last sample back to the first is the step at
-# 0. The small steps of this signal are lost in the noise, and some noise is taken for steps: a
-# precision α of its own for every difference is a lot of freedom for one noisy signal. If several
-# signals step at the same places, fit them jointly; α is then shared, and its smallest entries are
-# the steps.
+# 0. The small steps of this signal are not found, and some noise is taken for steps: one precision
+# α for every difference are too many free numbers for one noisy signal. If several signals have
+# steps at the same places, fit them jointly; α is then shared, and its smallest entries are the
+# steps.
 
 # %%
 joint = cofem.fit(phi, y, **options)
@@ -67,8 +67,8 @@ print(post.precision.shape, f"error {np.sqrt(np.mean((post.mean - levels) ** 2))
 # %% [markdown]
 # ## Groups and neighbours
 #
-# Two other ties between coordinates: `groups` gives coordinates with equal labels one common
-# precision, and `coupling` averages second moments over a neighbourhood before each M-step.
+# There are two other ways to couple coordinates: `groups` gives coordinates with equal labels one
+# common precision, and `coupling` averages second moments over a neighbourhood before each M-step.
 
 # %%
 D = 300

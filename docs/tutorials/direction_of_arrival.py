@@ -1,10 +1,10 @@
 """Joint and complex: directions of arrival."""
 # %% [markdown]
-# A line of M antennas half a wavelength apart hears a few distant sources. The snapshot at time ℓ
-# is y_ℓ = Φz_ℓ + noise: column j of Φ is how the array answers a wave from angle θ_j, a complex
-# exponential, and z_ℓ holds the amplitudes of the sources at that moment. The amplitudes change
-# from snapshot to snapshot; the directions do not. So the snapshots are **joint tasks**: one prior
-# precision α_j per direction, shared by all of them.
+# A line of M antennas half a wavelength apart receives signals of a few distant sources. The
+# snapshot at time ℓ is y_ℓ = Φz_ℓ + noise: column j of Φ is how the array answers a wave from angle
+# θ_j, a complex exponential, and z_ℓ holds the amplitudes of the sources at that moment. The
+# amplitudes change from snapshot to snapshot; the directions do not. So the snapshots are **joint
+# tasks**: one prior precision α_j per direction, shared by all of them.
 
 # %%
 import time
@@ -79,8 +79,8 @@ for single in alone:
 # %% [markdown]
 # ## How sure?
 #
-# A complex coordinate has no interval; `post.std` is √E|z − μ|², the radius of its cloud. Ask for
-# the support: coordinates whose cloud excludes zero.
+# A complex coordinate has no interval; `post.std` is √E|z − μ|², the typical distance of z from its
+# mean. `post.support()` gives the coordinates that are not zero.
 
 # %%
 inside = post.support(0.999)
@@ -91,11 +91,11 @@ print(f"first source: error {np.median(amplitude_error):.3f}, std {post.std[0, p
 # %% [markdown]
 # ## Beside MUSIC
 #
-# The field's own tools read the covariance of the snapshots: MUSIC (Schmidt 1986), which has to be
-# told the number of sources, and Capon's beamformer (1969). They are much faster, and as good
-# where snapshots are many and sources independent. Few snapshots make a poor covariance, and an
-# echo is a copy of its source, so that the covariance of both has one dimension less. Here the
-# noise is unknown to all.
+# The standard methods of this field use the covariance of the snapshots: MUSIC (Schmidt 1986),
+# which has to be told the number of sources, and Capon's beamformer (1969). They are much faster,
+# and as good where snapshots are many and sources independent. Few snapshots make a poor
+# covariance, and an echo is a copy of its source, so that the covariance of both has one dimension
+# less. Here the noise is unknown to all.
 
 
 # %%

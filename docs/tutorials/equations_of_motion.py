@@ -78,11 +78,11 @@ for equation, post in enumerate(posts):
 # %% [markdown]
 # ## Smoothed rows are not independent
 #
-# There are too many terms, small ones, and their intervals exclude zero. The fit believes that it
-# has 3,000 independent rows. It has not: a polynomial with 5 coefficients stands for every 31
-# samples, so that a row is worth 5/31 of a sample, and what the smoothing gets wrong is the same in
-# all rows around. `SparseBayesOptimizer` can be told. Each equation is one regression of
-# scikit-learn's kind, and every row counts 5/31 in it.
+# The fit finds too many terms: small ones, whose intervals exclude zero. It assumes that the 3,000
+# rows are independent, and they are not: every 31 samples were replaced by a polynomial with 5
+# coefficients, so a row contains as much information as 5/31 of a sample, and neighbouring rows
+# have nearly the same error. `SparseBayesOptimizer` takes this share as `independent=5 / 31`. It
+# fits each equation as one regression of scikit-learn's kind, in which every row counts 5/31.
 
 # %%
 began = time.perf_counter()

@@ -32,7 +32,7 @@ post = cofem.fit(phi, y)
 print(post)
 
 # %% [markdown]
-# There was nothing to tune: how many coefficients are zero, how large the others are, and how large
+# Nothing had to be tuned: how many coefficients are zero, how large the others are, and how large
 # the noise is were all learned from the data. `noise_precision` is β = 1/σ²; here σ = 0.01, so
 # the truth is 10,000.
 

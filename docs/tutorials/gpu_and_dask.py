@@ -2,7 +2,7 @@
 # %% [markdown]
 # ## GPU
 #
-# There is no switch. Give torch tensors on a GPU and the fit runs there; the posterior is made of
+# No option is needed: pass torch tensors on a GPU, and the fit runs there; the posterior is made of
 # tensors on the same device.
 
 # %%
@@ -37,7 +37,7 @@ else:
 #
 # ## Many problems
 #
-# `cofem.fit_many(phi, Y)` fits every row of Y on its own. It goes through joblib: `n_jobs=-1`
+# `cofem.fit_many(phi, Y)` fits every row of Y separately. It goes through joblib: `n_jobs=-1`
 # uses all cores.
 
 # %%

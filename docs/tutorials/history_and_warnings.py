@@ -1,6 +1,6 @@
 """Reading the history and a warning."""
 # %% [markdown]
-# A fit tells how it went in three places: `post.converged`, `post.message` and `post.history`.
+# Three attributes say how a fit went: `post.converged`, `post.message` and `post.history`.
 
 # %%
 import pathlib
@@ -33,17 +33,17 @@ print({name: values[-1] for name, values in post.history.items() if name != "sec
 plot.history(post)
 
 # %% [markdown]
-# What to look for: `change` should fall; near the end it wavers, because the variances are
-# estimated with random vectors. `cg_steps` should stay level. If they grow with every iteration,
-# the linear systems become harder: columns of Φ are probably alike.
+# What to look for: `change` should fall; near the end it varies at random, because the variances
+# are estimated with random vectors. `cg_steps` should stay level. If they grow with every
+# iteration, the linear systems become harder: columns of Φ are probably alike.
 #
 # The fit stops when no coefficient moves by more than a small part of its own error bar ([when a
 # fit is done](../notes/stopping.md)).
 #
 # ## A fit that did not finish
 #
-# Too few iterations give a `ConvergenceWarning`. The answer is there, and can be used to look at;
-# the message says what to do.
+# Too few iterations give a `ConvergenceWarning`. There is a result all the same, which can be
+# looked at; the message says what to do.
 
 # %%
 with warnings.catch_warnings(record=True) as caught:

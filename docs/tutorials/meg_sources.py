@@ -1,10 +1,10 @@
 """Sources in the brain: groups of three, noise unknown."""
 # %% [markdown]
-# Magnetometers around the head hear a few small currents inside. Column j of Φ, the *leadfield*,
-# is what a unit current at place j does to the sensors. There are more places than sensors,
-# neighbouring columns look alike, and a current at a place has a direction: three columns a place,
-# which are active together or not at all. That is what `groups` is for. The samples of a recording
-# share their sources: they are joint tasks.
+# Magnetometers around the head measure the field of a few small currents inside. Column j of Φ, the
+# *leadfield*, is what a unit current at place j does to the sensors. There are more places than
+# sensors, neighbouring columns are nearly alike, and a current has a direction: each place has
+# three columns, which are active together or not at all. This is what `groups` is for. All samples
+# of a recording have the same sources: they are joint tasks.
 #
 # The head here is a conducting sphere, whose leadfield has a formula (Sarvas 1987): B_r ∝ (p ×
 # q)·r /
@@ -80,7 +80,7 @@ def by_cofem(**options):
 #
 # MNE's `gamma_map` is sparse Bayesian learning too, and Champagne is the same model with other
 # updates; MNE runs both on plain arrays. eLORETA (Pascual-Marqui 2007) is linear. All three are
-# told the noise.
+# given the noise level.
 
 
 # %%

@@ -25,8 +25,8 @@ print(f"reconstruct: error {100 * mri.nrmse(found.image, truth):.1f} %")
 assert mri.nrmse(found.image, truth) < 0.6 * mri.nrmse(zero_filled, truth)
 
 # %% [markdown]
-# Every pixel has a standard deviation. It is largest where the edges are: that is where the
-# sampled part of k-space leaves most open.
+# Every pixel has a standard deviation. It is largest at the edges, because the sampled part of
+# k-space determines the edges least.
 
 # %%
 figure, axes = plt.subplots(1, 4, figsize=(11, 3), layout="constrained")
@@ -37,7 +37,7 @@ for ax, picture, name in zip(axes, shown, ("truth", "zero-filled", "mean", "std"
     figure.colorbar(drawn, ax=ax, shrink=0.7, label="intensity (units of the image)")
 
 # %% [markdown]
-# Does the standard deviation mean something? Compare it with the error: about one pixel in twenty
+# Is the standard deviation right? Compare it with the error: about one pixel in twenty
 # should be more than 1.96 standard deviations off, and the large errors should be where it is
 # large.
 
@@ -51,7 +51,7 @@ print(f"rank correlation of std and error: {rank:.2f}")
 # %% [markdown]
 # - k-space is centred, as in SigPy, BART and fastMRI; `centered=False` for `numpy.fft`'s order.
 # - Coils: `kspace` (L, coils, H, W) and `sensitivities`. Without `real=True` images are complex.
-# - A torch tensor on a GPU is worked on there.
+# - If k-space is a torch tensor on a GPU, the computation runs there.
 # - `model="gradient"` is the model of the paper, for comparison.
 #
 # These images have not been validated for diagnosis.

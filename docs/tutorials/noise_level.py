@@ -30,8 +30,8 @@ for noise_std in (0.01, 0.03, 0.1):
 #
 # ## What a wrong β does
 #
-# Too low (too much noise assumed) loses small coefficients. Too high fits noise, which shows
-# first in zeros that are called non-zero. A factor of three changes the error little.
+# If β is too low (too much noise assumed), small coefficients are lost. If it is too high, the fit
+# also fits noise, and more zeros are named as non-zero. A factor of three changes the error little.
 
 # %%
 problem = simulate.dct(D=600, seed=3, noise_std=0.1, sparsity=0.08)

@@ -1,6 +1,6 @@
 """Pictures, and a page to keep."""
 # %% [markdown]
-# A posterior prints itself in a line. In a notebook it shows a picture and a table instead.
+# `print(post)` gives a summary in one line. In a notebook you see a picture and a table instead.
 
 # %%
 import pathlib
@@ -36,7 +36,7 @@ plot.errors(post, problem.z, ax=bottom)
 plot.support(post)
 
 # %% [markdown]
-# How it was reached, iteration by iteration:
+# `plot.history` shows how the fit converged, iteration by iteration:
 
 # %%
 plot.history(post)
@@ -49,7 +49,7 @@ plot.history(post)
 plot.variance_map(post, (30, 40))
 
 # %% [markdown]
-# For signals, `plot.traces` draws the data and what the fit makes of them. Joint tasks are shown
+# For signals, `plot.traces` draws the data and the fit. Joint tasks are shown
 # one at a time.
 
 # %%

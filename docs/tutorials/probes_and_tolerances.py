@@ -22,7 +22,7 @@ print(advice.reason)
 #
 # For coefficient j, let $h_j = α_jΣ_{jj}$ be the share of its prior variance that the data leave.
 # With probes scaled by √α, the estimate of $h_j$ has a standard deviation of at most
-# $1/(2\sqrt{K})$, for every Φ and every D. That is the whole theory behind K = 4. Ask for more
+# $1/(2\sqrt{K})$, for every Φ and every D. This bound is the reason for K = 4. Ask for more
 # accuracy and you get more probes:
 
 # %%
@@ -31,8 +31,8 @@ for accuracy in (0.25, 0.1, 0.05):
     print(f"accuracy {accuracy:4.2f}: K = {asked.n_probes}")
 
 # %% [markdown]
-# Does it pay? The same problem with more and more probes, everything else equal. `products`
-# counts rows multiplied by Φ or Φᴴ, which is nearly all of the work.
+# Are more probes worth the work? The same problem with more and more probes, all else equal.
+# `products` counts rows multiplied by Φ or Φᴴ, which is nearly all of the work.
 
 # %%
 counts, errors, products = (1, 2, 4, 16), [], []
@@ -48,8 +48,9 @@ for n_probes in counts:
 
 figure, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 ax.plot(products, errors, "o-")
-for count, x, y in zip(counts, products, errors, strict=True):
-    ax.annotate(f"K = {count}", (x, y), xytext=(6, 6), textcoords="offset points")
+for i, (count, x, y) in enumerate(zip(counts, products, errors, strict=True)):
+    place = (0, 8 if i % 2 else -18)  # above and below in turn, as some are close together
+    ax.annotate(f"K = {count}", (x, y), xytext=place, textcoords="offset points", ha="center")
 ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, 2 * max(errors)))
 
 # %% [markdown]
@@ -58,7 +59,7 @@ ax.set(xlabel="products with Φ in 40 iterations", ylabel="error (%)", ylim=(0, 
 # Each system has its own. `mean_rtol` is that of the mean and must be tight: near the limit of
 # what can be recovered 1e-4 already fails. `probe_rtol` may be loose, because the Monte Carlo
 # error is larger anyway. `mean_balance` is a second condition on the mean, for high noise
-# precision; the second line below does without it too.
+# precision; the second line below is without this condition too.
 
 # %%
 for mean_rtol in (1e-6, 1e-2):

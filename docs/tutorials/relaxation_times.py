@@ -1,11 +1,11 @@
 """Smooth and positive: distributions of relaxation times."""
 # %% [markdown]
 # The impedance of a battery or a fuel cell is Z(ω) = R∞ + ∫ γ(ln τ) / (1 + iωτ) d ln τ. The
-# distribution γ of relaxation times tells its processes apart; it is smooth and not negative, and
-# recovering it is ill posed.
+# distribution γ of relaxation times shows its different processes. It is smooth and not negative,
+# and to recover it from Z is an ill-posed problem.
 #
-# Smooth functions are not sparse, but they are few bumps. So γ = Bw with a dictionary B of bumps
-# of several widths, and the weights w are sparse and not negative.
+# Smooth functions are not sparse, but this one is a sum of few bumps. So γ = Bw with a dictionary B
+# of bumps of several widths, and the weights w are sparse and not negative.
 
 # %%
 import time
@@ -64,11 +64,11 @@ def by_cofem():
 # %% [markdown]
 # ## γ ≥ 0
 #
-# With `nonnegative=True` the posterior of every weight is cut off at zero *by itself*. That says
-# much where columns differ, and nothing of a sum of weights whose columns are nearly the same: each
-# of them may be large, and they cannot all be. `filtered_mode` does not have this fault. It is the
-# most probable z ≥ 0 of all weights together, at the precisions that the fit has learned. The error
-# bars are those of the Gaussian posterior at the same precisions.
+# With `nonnegative=True` the posterior of every weight is cut off at zero *separately*. This is
+# good where columns differ, but not for a sum of weights whose columns are nearly the same: each of
+# them may be large, but not all at once. `filtered_mode` does not have this fault. It is the most
+# probable z ≥ 0 of all weights together, at the precisions that the fit has learned. The error bars
+# are those of the Gaussian posterior at the same precisions.
 
 
 # %%
@@ -84,8 +84,8 @@ def by_cofem_positive():
 # %% [markdown]
 # ## Beside ridge regression
 #
-# The field's programs (DRTtools and its relatives) punish γ'' with a weight that the user chooses
-# or that cross-validation finds, and keep γ ≥ 0.
+# The usual programs of this field (such as DRTtools) penalise γ'' with a weight that the user
+# chooses or that cross-validation finds, and keep γ ≥ 0.
 
 
 # %%
@@ -131,8 +131,8 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated
-# weights, and the noise unknown: [the tables](../../benchmarks/results/fields_drt.md). There
-# the error of γ is 9 to 18 %, and 20 to 25 % of ridge regression, which is ten times faster and
-# more. The error bars are the weak point: two of them cover γ in 31 to 55 % of the places, and
-# in 72 to 90 % with γ ≥ 0. They know the noise, and not that γ is no sum of so few bumps.
+# `benchmarks/fields_drt.py` has four problems a row, two levels of noise, cross-validated weights,
+# and the noise unknown: [the tables](../../benchmarks/results/fields_drt.md). There the error of γ
+# is 9 to 18 %, and 20 to 25 % of ridge regression, which is ten times faster and more. The error
+# bars are the weak point: two of them cover γ in 31 to 55 % of the places, and in 72 to 90 % with γ
+# ≥ 0. They include the noise, but not that γ is only nearly a sum of few bumps.

@@ -1,7 +1,7 @@
-"""Uncertainty, and what it does not promise."""
+"""Uncertainty, and what it does not include."""
 # %% [markdown]
 # A posterior is a statement under a model: Φ is right, the noise is Gaussian, and z comes from the
-# learned prior. This page measures what the statements are worth, on problems with a known truth.
+# learned prior. This page measures how often such statements are right, on problems with a known z.
 
 # %%
 import matplotlib.pyplot as plt
@@ -18,7 +18,7 @@ def coverage(post, z, where, level=0.95):
 
 
 # %% [markdown]
-# ## With everything known it is exact
+# ## With known prior and noise it is exact
 #
 # Draw z from the prior itself and give the fit the precisions α and β that made it: a 95 % interval
 # then holds the truth 95 times in 100, up to chance.
@@ -38,10 +38,10 @@ print(f"{100 * np.mean(held):.1f} % of the large coordinates are inside their in
 assert abs(np.mean(held) - 0.95) < 0.02
 
 # %% [markdown]
-# ## With everything learned
+# ## With learned prior and noise
 #
 # `cofem.fit(phi, y)` learns the prior and the noise. Three questions, at three noise levels, eight
-# problems each: how many of the coefficients in `support()` are false (5 % are promised)? How often
+# problems each: how many of the coefficients in `support()` are false (5 % are expected)? How often
 # does the interval hold the truth, among those in the support, and among all?
 
 # %%
@@ -64,7 +64,7 @@ for noise_std in (0.01, 0.1, 0.3):
     )
 
 # %% [markdown]
-# Does a probability of 0.7 mean 70 %? Sort all coefficients by what was said, and count.
+# Does a probability of 0.7 mean 70 %? Sort all coefficients by their probability, and count.
 
 # %%
 said, real = np.concatenate(said), np.concatenate(real)
@@ -113,12 +113,12 @@ mean, std = post.predict(total)
 print(f"a new measurement of the sum: {mean[0]:.1f} ± {std[0]:.1f}, noise included")
 
 # %% [markdown]
-# ## What is not in it
+# ## What the error bars do not include
 #
-# - A wrong Φ. If the operator is 5 % off, the error bars do not know.
+# - A wrong Φ. If the operator is wrong by 5 %, the error bars do not include this.
 # - Noise that is not Gaussian, or not independent.
 # - The uncertainty of the learned prior and noise. With the default prior these are few numbers,
-#   and it hardly matters.
+#   so their uncertainty is small.
 # - Other solutions: the iteration ends at one. With far too few measurements it can be a wrong
 #   one, with small error bars.
 #

@@ -31,9 +31,9 @@ print(np.flatnonzero(post.support()))
 # %% [markdown]
 # ## Two functions
 #
-# Arrays are rows: your functions get (…, D) and return (…, N), and back. So a batch of vectors is
-# one call, which is where the speed is. Functions that take one vector at a time are fine with
-# `batched=False`.
+# Vectors are rows: `forward` gets an array (…, D) and returns (…, N), and `adjoint` the other way
+# round. So one call handles a whole batch of vectors, which is faster. Functions that take one
+# vector at a time are fine with `batched=False`.
 #
 # Here: blur, then keep every second sample.
 
@@ -65,7 +65,7 @@ print(np.flatnonzero(post.support()), post.method)
 plot.posterior(post, z, window=(220, 340))
 
 # %% [markdown]
-# The commonest mistake is an `adjoint` that does not belong to `forward`; the answers then look
+# The most common mistake is an `adjoint` that does not belong to `forward`. The results then look
 # plausible and are wrong. So the pair is tested before the fit begins:
 
 # %%
@@ -95,7 +95,7 @@ print(composed)
 # %% [markdown]
 # ## PyLops
 #
-# PyLops operators go in as they are.
+# PyLops operators can be passed directly.
 
 # %%
 if importlib.util.find_spec("pylops"):

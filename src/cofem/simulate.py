@@ -27,7 +27,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Measurements, and the truth behind them.
+    """Measurements, and the true z that they were made from.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ def convolution(
     Parameters
     ----------
     decay : float
-        What the kernel loses in a step, between 0 and 1.
+        Share of the kernel that is lost in one step, between 0 and 1.
 
     Examples
     --------

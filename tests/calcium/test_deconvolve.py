@@ -102,6 +102,7 @@ def test_probabilities_are_calibrated_on_simulated_cells():
     assert checked >= 8
 
 
+@pytest.mark.filterwarnings("ignore:cells with problems")  # rightly
 def test_pure_noise_has_next_to_no_events():
     noise = 0.05 * np.random.default_rng(2).standard_normal((10, 6000))
     assert len(deconvolve(noise, 60.0, n_jobs=1).events()) <= 20
@@ -212,7 +213,8 @@ def test_missing_frames_are_in_the_model(cells):
     spoiled, missing = trace.copy(), np.zeros(4000, bool)
     spoiled[1000:1010], missing[1000:1010] = 50.0, True  # an artefact
     known = {"tau_d": 0.7, "sn": clean.noise_std}
-    event = deconvolve(spoiled, RATE, **known)
+    with pytest.warns(UserWarning, match="not white"):
+        event = deconvolve(spoiled, RATE, **known)
     found = deconvolve(np.ma.array(spoiled, mask=missing), RATE, **known)
     full = deconvolve(trace, RATE, **known)
     assert np.all(np.isfinite(found.spikes))

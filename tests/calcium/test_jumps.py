@@ -155,6 +155,7 @@ def test_an_active_cell_is_not_silenced():
         assert np.corrcoef(a, b)[0, 1] > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:cells with problems")  # rightly
 def test_slow_frames_of_noise_have_next_to_no_events():
     noise = 0.05 * np.random.default_rng(0).standard_normal((6, 1500))
     found = deconvolve(noise, 8.0, n_jobs=1)

@@ -120,6 +120,16 @@ def test_history(method):
         assert not any(history["cg_steps"])
 
 
+@pytest.mark.parametrize("method", ["em", "cofem"])
+def test_history_of_a_learned_prior_has_one_evidence_the_last(method):
+    post = fit(method, max_iter=9, tol=0.0, prior="mixture")
+    *before, last = post.history["log_evidence"]
+    assert len(before) == 8
+    assert np.all(np.isnan(before))
+    assert last == post.log_evidence
+    assert np.isfinite(last)
+
+
 @pytest.mark.parametrize("prior", PRIORS)
 def test_products_are_the_products(prior):
     multiplied = []

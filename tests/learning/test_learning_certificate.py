@@ -8,7 +8,7 @@ from learning_cases import drawn
 
 import cofem
 from cofem import simulate
-from cofem.learning.certificate import Certificate
+from cofem.learning.certificate import Certificate, directions_above_noise
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior
 from cofem.learning.starts import learn_mixture, noise_units
@@ -217,3 +217,79 @@ def test_degenerate_problems_have_finite_answers(name, method, noise_precision):
     if name == "zero columns":
         assert np.all(post.mean[[3, 17]] == 0)
         assert not post.support()[[3, 17]].any()
+
+
+def falling(seed, n, d, nonzeros, noise, decades=3.0):
+    """Singular values that fall off over some decades: few directions stand above the noise."""
+    random = np.random.default_rng(seed)
+    u, _, vt = np.linalg.svd(random.normal(size=(n, d)), full_matrices=False)
+    s = np.logspace(0, -decades, n)
+    phi = u @ (s[:, None] * vt) * np.sqrt(d) / np.linalg.norm(s)
+    z = np.zeros(d)
+    z[random.choice(d, nonzeros, replace=False)] = random.choice([-1.0, 1.0], nonzeros)
+    clean = phi @ z
+    sigma = noise * np.sqrt(np.mean(clean**2))
+    return phi, clean + sigma * random.normal(size=n), z, s
+
+
+def all_ends(phi, y):
+    model = Model((Task(Dense(phi), y, 1.0),), Tie())
+    return learn_mixture(
+        noise_units(model, False), lambda m: make_esteps(m, EM(), 0), given=False, max_iter=200,
+        tol=1e-4,
+    )  # fmt: skip
+
+
+def only_end(phi, y):
+    return all_ends(phi, y)[0]
+
+
+def certified_ends(phi, y):
+    return [e for e in all_ends(phi, y) if e.certificate is Certificate.GIVEN]
+
+
+def test_directions_above_the_noise_are_those_of_a_ridge():
+    phi, y, _, _ = falling(0, 60, 120, 6, 0.1)
+    end = only_end(phi, y)
+    beta = end.rule.noise_precisions[0]
+    power = y @ y - len(y) / beta
+    # Scaled to unit columns, all coordinates have the variance that explains the power of y.
+    scaled = phi / np.linalg.norm(phi, axis=0)
+    squared = np.linalg.svd(scaled, compute_uv=False) ** 2
+    ridge = beta * squared / (beta * squared + phi.shape[1] / power)
+    found, products = directions_above_noise(end.rule, make_esteps(end.rule.model, EM(), 0)[0])
+    assert found == pytest.approx(np.sum(ridge), rel=1e-6)
+    assert products == 0  # a factorisation
+
+
+def test_an_end_that_uses_more_than_can_be_recovered_is_crowded():
+    """Of 60 data about half stand above the noise: 24 non-zeros are too many, 3 are not."""
+    few = [only_end(*falling(seed, 60, 120, 3, 0.05)[:2]) for seed in range(6)]
+    many = [only_end(*falling(seed, 60, 120, 24, 0.2)[:2]) for seed in range(6)]
+    assert not any(end.crowded for end in few)
+    certified = [end for end in many if end.certificate is Certificate.GIVEN]
+    assert len(certified) >= 3
+    assert sum(end.crowded for end in certified) >= len(certified) - 1
+
+
+def beyond(seed, n=80, d=240, nonzeros=24, noise=0.3):
+    """Orthonormal rows, ±1, and noise under which nobody finds so many."""
+    random = np.random.default_rng(seed)
+    phi = np.linalg.qr(random.normal(size=(d, n)))[0].T
+    z = np.zeros(d)
+    z[random.choice(d, nonzeros, replace=False)] = random.choice([-1.0, 1.0], nonzeros)
+    clean = phi @ z
+    return phi, clean + noise * np.sqrt(np.mean(clean**2)) * random.normal(size=n)
+
+
+@pytest.mark.parametrize("seed", [6, 32])
+def test_a_crowded_end_has_to_be_better_by_more_than_evidences_are_known_to(seed):
+    """Here are two certified ends of nearly the same evidence, and the first is crowded."""
+    phi, y = beyond(seed)
+    first, second = certified_ends(phi, y)
+    assert first.crowded
+    assert not second.crowded
+    post = cofem.fit(phi, y, method="em")
+    found = second.rule.noise_precisions[0]
+    assert post.noise_precision == pytest.approx(found, rel=0.05)
+    assert abs(np.log(first.rule.noise_precisions[0] / found)) > 0.5

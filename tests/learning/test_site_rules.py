@@ -6,6 +6,8 @@ from site_rule_cases import RULES, TOL, sparse_model
 
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
+from cofem.learning.noise import LearnedNoise
+from cofem.learning.sites.ard import Ard
 from cofem.learning.stopping import Verdict
 from cofem.model.methods import EM, Woodbury
 
@@ -84,3 +86,32 @@ def test_its_verdicts_have_their_facts(name):
     assert "max_iter=3" in found.message
     _, asked, _ = run(name, tol=0.0, max_iter=3)
     assert asked.verdict is Verdict.AS_ASKED
+
+
+def test_learned_noise_scales_the_variances_of_sparse_bayesian_learning():
+    """An iteration from an E-step in other units of noise is that of dense algebra."""
+    model, _ = sparse_model()
+    task, alpha = model.tasks[0], np.linspace(0.1, 3.0, model.n_precisions)
+    noise = LearnedNoise(model.families, 10.0)
+    rule = Ard(model, alpha, TOL, noise=noise)
+    [estep], [(a, _)] = make_esteps(model, EM(), 0), rule.sites()
+    beta = noise.ratio * task.noise_precision
+    rule.absorb([estep.moments(a, None, 1, False)], None, random=False)
+    rule.advance()
+    phi = task.operator.to_dense()
+    covariance = np.linalg.inv(beta * phi.T @ phi + np.diag(alpha))
+    mean = beta * covariance @ phi.T @ task.y
+    np.testing.assert_allclose(rule.alpha, 1 / (mean**2 + np.diag(covariance)), rtol=1e-9)
+
+
+@both_numbers
+def test_the_share_of_the_data_that_is_used(n_tasks):
+    model, _ = sparse_model(n_tasks)
+    rule = RULES["mixture, noise learned"](model)
+    moments = [
+        estep.moments(a, None, 1, False, b)
+        for estep, (a, b) in zip(make_esteps(model, EM(), 0), rule.sites(), strict=True)
+    ]
+    rule.absorb(moments, None, random=False)
+    n_data = sum(task.operator.shape[0] for task in model.tasks)
+    assert rule.look.used == pytest.approx(sum(m.freedom for m in moments) / n_data, rel=1e-12)

@@ -47,6 +47,48 @@ def dense_fourier(shape):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_images_that_are_known_apart_have_a_prior_each(shape, kind):
+    """Groups apart are the common prior with zeros between them, product, diagonal and M-step."""
+    rng = np.random.default_rng(5)
+    together, apart = Edges(shape, 4), Edges(shape, 4, n_apart=2)
+    size, n = apart.size, apart.n_components
+    tensor = np.concatenate([random_tensor(rng, size, n) for _ in range(2)])
+    # direction, group, image: where the numbers of a group lie in the common vector
+    place = np.arange(2 * n).reshape(len(shape), 2, 2)
+    full = np.zeros((size, 2 * n, 2 * n))
+    for group in range(2):
+        at = place[:, group].ravel()
+        full[np.ix_(range(size), at, at)] = tensor[group * size : (group + 1) * size]
+    x, start = rng.standard_normal((2, 3, 4, size))
+    wanted = together.add_prior(x, together.packed(full), start.copy())
+    g = rng.standard_normal((3, 2 * size, n))
+    turned = np.empty((3, size, 2 * n))
+    for group in range(2):
+        turned[:, :, place[:, group].ravel()] = g[:, group * size : (group + 1) * size]
+    if kind == "torch":
+        torch = pytest.importorskip("torch")
+        x, start, tensor, g = (torch.from_numpy(a) for a in (x, start, tensor, g))
+    found = apart.add_prior(x, apart.packed(tensor), start + 0)
+    np.testing.assert_allclose(np.asarray(found), wanted, atol=1e-10)
+    np.testing.assert_allclose(np.asarray(apart.adjoint(g)), together.adjoint(turned), atol=1e-12)
+    np.testing.assert_allclose(
+        np.asarray(apart.diagonal(tensor)), together.diagonal(full), atol=1e-10
+    )
+    floor, draws = np.full(4, 0.1), x[:1, ...]
+    learner = EdgeLearner(apart, 0.7, 0.1, n_parts=2)
+    both = learner.learn(x[0, ...], draws, floor if kind == "numpy" else torch.from_numpy(floor))
+    for group in range(2):
+        mine = slice(2 * group, 2 * group + 2)
+        one = EdgeLearner(Edges(shape, 2), 0.7, 0.1).learn(
+            np.asarray(x)[0, mine], np.asarray(draws)[:, mine], floor[mine]
+        )
+        np.testing.assert_allclose(
+            np.asarray(both.tensor)[group * size : (group + 1) * size], one.tensor, rtol=1e-6
+        )
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
 def test_the_prior_is_the_dense_one(shape, kind):
     rng = np.random.default_rng(0)
     edges = Edges(shape, 2)
@@ -98,9 +140,13 @@ def dense_gram(shape, mask, coils, real):
 
 @pytest.mark.parametrize("shape", [(5, 6), (4, 5), (3, 4, 4)])
 @pytest.mark.parametrize("case", ["real", "complex", "coils", "real coils"])
-def test_the_encoding_is_the_dense_one(shape, case):
+@pytest.mark.parametrize("lines", [None, 1, -1])
+def test_the_encoding_is_the_dense_one(shape, case, lines):
+    """Points, and lines along each axis: these are transformed along the others alone."""
     rng = np.random.default_rng(1)
     mask = (rng.random((2, *shape)) < 0.5).astype(float)
+    if lines is not None:
+        mask = np.broadcast_to(np.take(mask, [0], axis=lines), mask.shape).copy()
     real = case.startswith("real")
     coils = None
     if "coils" in case:

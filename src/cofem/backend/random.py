@@ -65,16 +65,7 @@ class Random:
 
     def uniform(self, shape: tuple[int, ...], like: Array) -> Array:
         """Uniform draws on [0, 1), real, in the precision of ``like``."""
-        xp = namespace(like)
-        dtype = real_dtype(like.dtype, xp)
-        if compat.is_torch_array(like):
-            import torch
-
-            return torch.rand(
-                shape, generator=self._torch_generator(like), device=like.device, dtype=dtype
-            )
-        kind = np.float32 if dtype == xp.float32 else np.float64
-        return from_numpy(self._numpy.random(shape, dtype=kind), like)
+        return self._drawn("rand", self._numpy.random, shape, like)
 
     def normal(self, shape: tuple[int, ...], like: Array) -> Array:
         """Draw standard normals, circular with E|x|² = 1 if ``like`` is complex."""
@@ -85,16 +76,21 @@ class Random:
         return self._real_normal(shape, like)
 
     def _real_normal(self, shape: tuple[int, ...], like: Array) -> Array:
+        return self._drawn("randn", self._numpy.standard_normal, shape, like)
+
+    def _drawn(self, of_torch: str, of_numpy: Any, shape: tuple[int, ...], like: Array) -> Array:
+        """Call torch's function of that name for its arrays, NumPy's for all others."""
         xp = namespace(like)
         dtype = real_dtype(like.dtype, xp)
         if compat.is_torch_array(like):
             import torch
 
-            return torch.randn(
+            draw = getattr(torch, of_torch)
+            return draw(
                 shape, generator=self._torch_generator(like), device=like.device, dtype=dtype
             )
         kind = np.float32 if dtype == xp.float32 else np.float64
-        return from_numpy(self._numpy.standard_normal(shape, dtype=kind), like)
+        return from_numpy(of_numpy(shape, dtype=kind), like)
 
     def _torch_generator(self, like: Array) -> Any:
         if self._torch is None:

@@ -44,14 +44,14 @@ def deconvolve(
     seed: int = 0,
     callback: Callable[[int], object] | None = None,
 ) -> Deconvolution:
-    """Find the spikes of cells from their fluorescence, and how sure they are.
+    """Find the spikes of cells in their fluorescence, with probabilities.
 
     Parameters
     ----------
     dff : array (n_frames,) or (n_cells, n_frames)
         dF/F, as a fraction if ``response="log"`` or the method is another than "jumps";
         otherwise in any unit, also raw fluorescence: times and probabilities are the same,
-        and heights have its unit. NaN: the frame is missing. Tensors are welcome; the result
+        and heights have its unit. NaN: the frame is missing. Tensors are accepted; the result
         is made of NumPy's arrays all the same, as the work is done on the host.
     framerate : float
         Frames per second.
@@ -79,8 +79,8 @@ def deconvolve(
     kernel : array (m,), optional
         A measured response, frame by frame, instead of time constants.
     response : {"auto", "log", "linear"}
-        By how much a spike adds more where fluorescence is high: as the evidence of each
-        cell says, in proportion to 1 + dF/F, or not at all. "banded" and "cofem" choose none
+        How the response to a spike grows with the fluorescence: "auto" estimates it for each cell,
+        "log" is in proportion to 1 + dF/F, "linear" not at all. "banded" and "cofem" choose none
         ("auto" is "log") and model log(1 + dF/F).
     window : float
         Of the maximin baseline, in seconds.

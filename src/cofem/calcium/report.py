@@ -81,7 +81,7 @@ def _row(result: Deconvolution, i: int, name: int, events: np.ndarray) -> dict[s
     snr = float(np.percentile(above, 99)) / row["noise_std"] if usable else math.nan
     sure = events[events["probability"] >= 0.5]
     flags = [result.messages[i]] if i in result.messages else []
-    if row["at_limit"]:
+    if row["at_limit"] and not any("decay time" in text for text in flags):
         flags.append("decay at the end of the search")
     if usable and snr < LOW_SNR:
         flags.append("low SNR")

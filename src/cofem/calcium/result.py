@@ -49,8 +49,8 @@ class Deconvolution:
         The probability that there is a jump in the frame. A jump's frame is seldom certain,
         so that several frames share the probability of one: ``events`` adds them up.
     spike_counts : ndarray
-        The expected number of spikes per frame: ``mean / spike_size``, less the share of jumps
-        of that height that are none. NaN under "banded".
+        The expected number of spikes per frame: ``mean / spike_size``, reduced by the share of
+        jumps of that height that are no spikes. NaN under "banded".
     denoised, denoised_std, baseline : ndarray
         The fit with its baseline, its standard deviation, and the level of silence, in dF/F.
     precision : ndarray
@@ -63,12 +63,12 @@ class Deconvolution:
     spike_size : float or ndarray (n_cells,)
         Height of one spike from rest, in dF/F, known to a factor of two (``count_interval``).
     at_limit : bool or ndarray (n_cells,)
-        Whether the decay time is at an end of the search: the trace does not tell it.
+        Whether the decay time is at an end of the search: the trace does not determine it.
     converged : bool or ndarray (n_cells,)
     history : dict of lists
         For every cell: iterations, change, log_evidence.
     messages : dict of int to str
-        What there is to say about single cells; empty when all is well.
+        Warnings about single cells; empty if there are none.
     framerate : float
     response, model : str
         What ran: "auto", "log" or "linear"; "jumps", "banded" or "cofem".
@@ -147,8 +147,8 @@ class Deconvolution:
     def count_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return the least and the largest number of spikes of every cell.
 
-        The sum of ``spike_counts`` is as sure as the size of one spike, which the trace
-        tells to a factor of two.
+        The sum of ``spike_counts`` is as uncertain as the size of one spike, which the trace
+        determines to a factor of two.
 
         Examples
         --------

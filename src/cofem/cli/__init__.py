@@ -52,7 +52,7 @@ def cofem(
 
         cofem solve phi.npy y.csv -o z.csv
 
-    Exit code 0: done (a warning may say that the answer could be better). 2: something
+    Exit code 0: done (a warning says if the fit has not converged). 2: something
     that you gave is wrong, and one line on the error stream says what. 130: interrupted;
     no half-written file is left.
     """

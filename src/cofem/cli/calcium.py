@@ -40,19 +40,19 @@ def calcium(
             "--output",
             "-o",
             metavar="OUT.npz",
-            help="Where to write the result. OUT.spks.npy, in suite2p's form, goes beside it.",
+            help="Where to write the result. OUT.spks.npy, in suite2p's format, is written too.",
         ),
     ],
     framerate: Annotated[
         float | None,
-        typer.Option(metavar="HZ", help="Frames per second; the file may tell it."),
+        typer.Option(metavar="HZ", help="Frames per second; not needed if INPUT contains it."),
     ] = None,
     indicator: Annotated[
         str | None, typer.Option(metavar="NAME", help="GCaMP6f, GCaMP6s, jGCaMP8m, OGB-1, …")
     ] = None,
     tau_d: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Decay time in seconds, instead of the most probable."),
+        typer.Option(metavar="S", help="Decay time in seconds; default: the most probable."),
     ] = None,
     tau_r: Annotated[
         float | None, typer.Option(metavar="S", help="Rise time in seconds: a kernel with rise.")
@@ -62,10 +62,11 @@ def calcium(
         typer.Option(metavar="P", help="Set spikes to zero that are less probable than this."),
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(metavar="F.png", help="Also draw one cell.")
+        Path | None, typer.Option(metavar="F.png", help="Also draw one cell into this file.")
     ] = None,
     cell: Annotated[
-        int | None, typer.Option(min=0, metavar="I", help="Which cell to draw: the busiest.")
+        int | None,
+        typer.Option(min=0, metavar="I", help="Which cell to draw; default: the most active."),
     ] = None,
     truth: Annotated[
         Path | None,
@@ -80,13 +81,13 @@ def calcium(
     ] = False,
     variable: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Which array of a .mat, which series of an .nwb."),
+        typer.Option(metavar="NAME", help="Name of the array (.mat) or of the series (.nwb)."),
     ] = None,
     all_rois: Annotated[
         bool, typer.Option("--all-rois", help="All regions of suite2p or CaImAn, not only cells.")
     ] = False,
     jobs: Annotated[
-        int, typer.Option(min=-1, metavar="N", help="Cells beside each other; -1: all processors.")
+        int, typer.Option(min=-1, metavar="N", help="Cells at the same time; -1: all processors.")
     ] = -1,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of a table.")

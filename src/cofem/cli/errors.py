@@ -36,7 +36,7 @@ class OneLineErrors(TyperGroup):
             elif isinstance(error, USER_ERRORS):
                 fail(_describe(error))
             elif hasattr(error, "format_message"):  # what every mistake in the arguments has
-                fail(error.format_message())
+                fail(f"{error.format_message()} ({_help_of(error)} explains the arguments)")
             else:
                 raise
         if code == INTERRUPTED:
@@ -62,6 +62,12 @@ def warnings_as_lines() -> Iterator[None]:
         finally:
             for message in dict.fromkeys(str(warning.message) for warning in caught):
                 print(f"cofem: warning: {_one_line(message)}", file=sys.stderr)
+
+
+def _help_of(error: Any) -> str:
+    """Return the command that explains what the mistake was made in."""
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'cofem'} --help"
 
 
 def _was_interrupted(error: BaseException | None) -> bool:

@@ -53,13 +53,13 @@ def mri(
     ],
     mask: Annotated[
         Path | None,
-        typer.Option(metavar="M", help="What was measured; without it, where INPUT is not zero."),
+        typer.Option(metavar="M", help="Mask of the samples; default: where INPUT is not zero."),
     ] = None,
     model: Annotated[
         Model,
         typer.Option(
-            help="image; or gradient, the paper's, kept for comparison: it is less accurate and "
-            "its intervals are too narrow."
+            help="image (use this one); or gradient, the model of the paper, for comparison: it is "
+            "less accurate and its intervals are too narrow."
         ),
     ] = Model.IMAGE,
     real: Annotated[
@@ -74,14 +74,14 @@ def mri(
         ),
     ] = False,
     phase: Annotated[
-        Phase, typer.Option(help="Of complex images: auto, smooth, or none assumed.")
+        Phase, typer.Option(help="Assumed phase of complex images: auto, smooth or none.")
     ] = Phase.AUTO,
     slice_: Annotated[
-        int | None, typer.Option("--slice", help="Which slice of several; the middle one.")
+        int | None, typer.Option("--slice", help="Which slice, of several; default: the middle.")
     ] = None,
     report_page: Annotated[
         Path | None,
-        typer.Option("--report", metavar="R.html", help="Write a page to look at."),
+        typer.Option("--report", metavar="R.html", help="Also write a page with all images."),
     ] = None,
     fft_order: Annotated[
         bool,
@@ -89,10 +89,10 @@ def mri(
     ] = False,
     noise_std: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Of the complex noise on k-space; learned without it."),
+        typer.Option(metavar="S", help="Size of the complex noise on k-space; default: learned."),
     ] = None,
     samples: Annotated[
-        int, typer.Option(min=2, metavar="N", help="Posterior draws behind std.")
+        int, typer.Option(min=2, metavar="N", help="Number of draws that std is computed from.")
     ] = 8,
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same seed gives the same answer.")
@@ -100,7 +100,7 @@ def mri(
     figure: Annotated[
         Path | None,
         typer.Option(
-            metavar="F.png", help="Draw masks, images, std; with a truth errors and calibration."
+            metavar="F.png", help="Also draw masks, images, std; with --truth errors too."
         ),
     ] = None,
     truth: Annotated[

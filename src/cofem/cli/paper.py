@@ -65,29 +65,33 @@ def paper(
         typer.Option(
             min=1,
             metavar="T",
-            help="Problems at each point: 25, quick 3; fig2: 3, quick 1. More later go on from "
-            "those that are there.",
+            help="Problems at each point; default 25, with --quick 3 (fig2: 3 and 1). A later run "
+            "with more adds only those that are missing.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="The first trial's seed.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the first trial.")] = 0,
     jobs: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Trials beside each other. fig2 runs one by one."),
+        typer.Option(min=1, metavar="N", help="Trials at the same time; fig2 always runs one."),
     ] = 1,
     device: Annotated[
         Device, typer.Option(help="Where fig2 is measured and mri computed.")
     ] = Device.CPU,
     clock: Annotated[
         Clock,
-        typer.Option(help="fig2 by the clock, or by the seconds that the processors worked."),
+        typer.Option(help="How fig2 measures time: wall clock, or processor time."),
     ] = Clock.WALL,
     time_limit: Annotated[
         float | None,
-        typer.Option(min=1, metavar="S", help="Seconds for a run of fig2: 1800, quick 12."),
+        typer.Option(
+            min=1, metavar="S", help="Time limit of a run of fig2: 1800, with --quick 12."
+        ),
     ] = None,
     memory_limit: Annotated[
         float | None,
-        typer.Option(min=0.5, metavar="GIB", help="Memory for a run of fig2: 24 GiB, quick 4."),
+        typer.Option(
+            min=0.5, metavar="GIB", help="Memory limit of a run of fig2: 24, with --quick 4."
+        ),
     ] = None,
     data: Annotated[
         Path | None,

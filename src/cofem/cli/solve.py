@@ -28,7 +28,7 @@ def solve(
         typer.Argument(
             metavar="Y",
             help="The N measurements, in any of these formats; the array is called y. "
-            "L rows of N are L tasks that share their sparsity.",
+            "L rows of N are L joint tasks: their z have the same non-zero places.",
         ),
     ],
     output: Annotated[
@@ -45,15 +45,15 @@ def solve(
         float | None,
         typer.Option(
             metavar="B",
-            help="1/σ² of the noise. Without it, it is learned from the data together with "
-            "the prior.",
+            help="1/σ² of the noise. If it is not given, it is learned from the data together "
+            "with the prior.",
         ),
     ] = None,
     intercept: Annotated[
-        bool, typer.Option("--intercept", help="y has a constant besides Φz, unknown and free.")
+        bool, typer.Option("--intercept", help="Add an unknown constant: y = Φz + constant.")
     ] = False,
     nonnegative: Annotated[
-        bool, typer.Option("--nonnegative", help="z is known not to be negative.")
+        bool, typer.Option("--nonnegative", help="Use that all entries of z are ≥ 0.")
     ] = False,
     method: Annotated[
         str,
@@ -64,10 +64,10 @@ def solve(
             "for small problems; the others are there to compare.",
         ),
     ] = "auto",
-    max_iter: Annotated[int, typer.Option(metavar="N", help="The most iterations.")] = 100,
+    max_iter: Annotated[int, typer.Option(metavar="N", help="Largest number of iterations.")] = 100,
     tol: Annotated[
         float,
-        typer.Option(metavar="T", help="Scales how still every coordinate must be; 0: exactly N."),
+        typer.Option(metavar="T", help="Smaller: more iterations; 0: exactly --max-iter."),
     ] = 1e-4,
     seed: Annotated[
         int, typer.Option(metavar="S", help="The same seed gives the same answer.")

@@ -17,7 +17,7 @@ def mne_sources(
     """Find the few places whose currents explain a recording; the noise level is learned.
 
     All samples share their places, and the three orientations of a place are active together or
-    not at all. It stands where ``mne.inverse_sparse.gamma_map`` does, and needs neither its
+    not at all. It can replace ``mne.inverse_sparse.gamma_map``, and needs neither its
     ``alpha`` nor a depth weighting: the answer does not depend on the length of a column.
 
     Parameters

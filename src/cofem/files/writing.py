@@ -104,7 +104,7 @@ free some space or choose another folder, then run the same again
 
 
 def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
-    """Refuse a path that cannot be written, before hours are spent on what goes there.
+    """Raise an error if a path cannot be written; call it before a long computation.
 
     Examples
     --------

@@ -30,7 +30,7 @@ from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves
 
-# Whoever asks for fewer iterations wants an early end, and no chains behind it.
+# With a smaller max_iter the user wants an early end: then no chains are run after it.
 ENOUGH_TO_SAMPLE = 50
 
 
@@ -82,13 +82,14 @@ def fit(
     prior : {"auto", "mixture", "ard"}
         "mixture": a spike at zero and normal slabs, whose weights are learned for all
         coordinates together. "ard": one precision for every coordinate, sparse Bayesian
-        learning as in the paper. "auto": the mixture, and "ard" where its end cannot be
-        certified or the model is one it is not made for (``docs/prior.md``).
+        learning as in the paper. "auto": the mixture; if its result does not pass the checks,
+        small problems are sampled and others use "ard", as do models that the mixture does
+        not support (``docs/prior.md``).
     intercept : bool
         y = Φz + c + noise with a constant c that is not penalised (a flat prior):
         ``post.intercept`` and ``post.intercept_std``; every joint task has its own.
     nonnegative : bool
-        z ≥ 0, by a rectified Gaussian posterior.
+        z ≥ 0: half-normal slabs under "mixture", a rectified Gaussian posterior under "ard".
     real : bool
         z is real although the data or phi are complex.
     groups : array of int (D,), optional
@@ -97,13 +98,14 @@ def fit(
     coupling : operator (D, D), optional
         Averages second moments over a neighbourhood before each M-step.
     sparsifier : operator (M, D), optional
-        R: what is sparse is Rx, as for a piecewise constant x its differences. The
-        posterior is that of x, and ``precision`` has length M. M > D is welcome.
+        R: not z itself but Rx is sparse, for example the differences of a piecewise constant x.
+        The posterior is that of x, and ``precision`` has length M, which may exceed D.
     max_iter : int
-        The most E-steps.
+        The largest number of iterations.
     tol : float
-        Stop when ‖μ_new − μ_old‖ ≤ tol ‖μ_new‖; 0 runs exactly ``max_iter``. With random
-        probes also when that much is all it drifts by, and the rest is their noise.
+        How accurately the iterations end. "ard": no coordinate moves by more than 750 ``tol`` of
+        its own error bar; "mixture": its two estimates of the mean agree to 200 ``tol`` error
+        bars. 0 runs exactly ``max_iter`` iterations (``docs/notes/stopping.md``).
     seed : int
         Decides every random number.
     callback : function, optional
@@ -112,10 +114,10 @@ def fit(
     progress : bool
         Show a progress bar on the terminal.
     checkpoint : path, optional
-        A file that is written every ten iterations. If it exists the fit goes on from
-        it, and ends where the unbroken fit would have. It is left behind: delete it.
+        A file that is written every ten iterations. If it exists, the fit continues from it and
+        gives the same result as an uninterrupted fit. It is not deleted at the end.
     process_group : torch.distributed.ProcessGroup, optional
-        Processes that fit this problem together, each called alike (``torchrun``).
+        Processes that fit this problem together; each makes the same call (``torchrun``).
         They share the linear systems of "cofem" and return the same posterior.
 
     Returns
@@ -222,7 +224,7 @@ def posterior(
     """
     asked = asked_for(locals())
     if noise_precision is None and noise_std is None:
-        raise ValueError("noise_precision must be given: posterior learns nothing")
+        raise ValueError("noise_precision must be given: posterior does not learn it (fit does)")
     seed = whole_number("seed", seed, least=0)
     tasks, joint = validation.tasks_from(
         phi, y, noise_precision, noise_std, weights, intercept=intercept, real=real

@@ -5,6 +5,9 @@ and its own noise precision, so nothing is shared but the kernel; what one fit c
 besides its arithmetic (Python, temporary arrays) would be most of its time. Here the
 whole EM of a trace, E-steps and M-steps, is one compiled call, and traces are spread
 over threads. The iterates are those of ``fit`` with the banded method.
+
+The loop, :func:`em_row`, has a second site rule, that of the half-Cauchy prior of
+:mod:`cofem.calcium.half_cauchy`.
 """
 
 from __future__ import annotations
@@ -23,6 +26,9 @@ from cofem.solvers.banded.one_row import moments_row
 from cofem.solvers.banded.traces import Traces
 from cofem.solvers.compiled import compiled
 
+# The M-step of sparse Bayesian learning: s ← E z².
+ARD = (1.0, 0.0, 0.0)
+
 
 class TraceFits(NamedTuple):
     """Posteriors of many traces.
@@ -39,7 +45,7 @@ class TraceFits(NamedTuple):
     iterations : ndarray of int (…)
         E-steps made.
     change : ndarray (…)
-        ‖μ_new − μ_old‖/‖μ_new‖ of the last iteration.
+        ‖μ_new − μ_old‖/‖μ_new‖ of the last iteration; infinite after the first one.
     converged : ndarray of bool (…)
         Whether that was at most ``tol``.
     """
@@ -109,8 +115,9 @@ def fit_traces(
         y_row *= unit**0.5  # the M-step adds squared means and variances: both in the same units
         if initial_precision is None:
             s = np.full(len(s), _starting_variance(y_row, beta, power_per_sample))
-        totals[:, i] = _em_row(
-            problem.coefficients, y_row, s, beta, table, nonnegative, max_iter, tol,
+        mean[i] = 0.0
+        totals[:, i] = em_row(
+            problem.coefficients, y_row, s, beta, table, nonnegative, ARD, max_iter, tol,
             problem.work(), mean[i], variance[i],
         )  # fmt: skip
         mean[i] /= unit**0.5
@@ -129,7 +136,7 @@ def fit_traces(
         precision=precision.reshape(problem.shape),
         log_evidence=-0.5 * (observed * np.log(2 * np.pi) + log_det + quadratic),
         iterations=iterations.astype(np.int64),
-        change=change,
+        change=np.where(iterations > 1, change, np.inf),
         converged=(iterations > 1) & (change <= tol) & (tol > 0),
     )
 
@@ -145,25 +152,14 @@ def _starting_variance(y: np.ndarray, beta: np.ndarray, power_per_sample: np.nda
 
 
 @compiled(**EXACT)
-def mean_change(moved: float, size: float) -> float:
-    """Return ‖μ_new − μ_old‖/‖μ_new‖ from the squares of both norms."""
-    return 0.0 if moved == 0.0 else np.sqrt(moved / size)
-
-
-@compiled(**EXACT)
-def mean_settled(change: float, tol: float) -> bool:
-    """Whether a trace is done: the stop rule of all compiled loops (tol 0: never)."""
-    return tol > 0 and change <= tol
-
-
-@compiled(**EXACT)
-def _em_row(
+def em_row(
     coefficients: np.ndarray,
     y: np.ndarray,
     s: np.ndarray,
     beta: np.ndarray,
     table: np.ndarray,
     nonnegative: bool,
+    rule: tuple[float, float, float],
     max_iter: int,
     tol: float,
     work: np.ndarray,
@@ -172,8 +168,18 @@ def _em_row(
 ) -> tuple[float, float, float, float]:
     """Run EM on one trace; s = 1/α, mean and variance are left as they end.
 
-    Returns log|C_y|, yᵀC_y⁻¹y, the number of iterations and the last change.
+    Parameters
+    ----------
+    rule : (share, added, relaxation)
+        The M-step: s ← share (E z² + added), and ``relaxation`` times this step on top, until the
+        mean's changes grow. (1, 0, 0) is sparse Bayesian learning.
+    mean : array (n,)
+        Zeros, which the first change is measured from.
+
+    Returns log|C_y|, yᵀC_y⁻¹y, the number of iterations and the last change of the mean,
+    ‖μ_new − μ_old‖/‖μ_new‖. No change larger than ``tol`` ends it; with tol 0 none does.
     """
+    share, added, relaxation = rule
     n = len(y)
     dual = np.empty(n)
     log_det = quadratic = 0.0
@@ -182,13 +188,17 @@ def _em_row(
         log_det, quadratic, moved, size = moments_row(
             coefficients, y, s, beta, work, dual, mean, variance
         )
-        if iteration > 1:
-            change = mean_change(moved, size)
-        if mean_settled(change, tol) or iteration == max_iter:
+        before, change = change, 0.0 if moved == 0.0 else np.sqrt(moved / size)
+        if change > before:
+            relaxation = 0.0  # it swings: plain EM, which cannot
+        settled = iteration > 1 and tol > 0 and change <= tol
+        if settled or iteration == max_iter:
             break
         for t in range(n):
             if nonnegative:
-                s[t] = second_moment(mean[t], variance[t], table)
+                second = second_moment(mean[t], variance[t], table)
             else:
-                s[t] = mean[t] * mean[t] + variance[t]
+                second = mean[t] * mean[t] + variance[t]
+            fresh = share * (second + added)
+            s[t] = max(fresh + relaxation * (fresh - s[t]), share * added)
     return log_det, quadratic, float(iteration), change

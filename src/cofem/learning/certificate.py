@@ -1,15 +1,20 @@
 """Whether an end of expectation propagation can be believed, judged from the end itself.
 
-It may end at a wrong place, or nowhere, where columns are coherent: a blur, near-duplicates, a
-leadfield. Then what it says of a coordinate and the Gaussian posterior disagree, or nearly all
-data are used up, or almost all coordinates count as non-zero though fewer data than that speak
-for them. Each of these is enough to refuse it. How often the certificate errs is measured by
-``benchmarks/certificate.py``.
+If columns are coherent (a blur, near-duplicates, a leadfield), it may end at a wrong place, or not
+end at all. Then its two means of a coordinate disagree, or nearly all of the data are used up, or
+almost all coordinates count as non-zero although there are fewer data than these. Each of these is
+enough to refuse the end. ``benchmarks/certificate.py`` measures how often the certificate is wrong.
+
+An end may also be *crowded*: it uses more than can be recovered of the directions in which the
+signal stands above the noise. Then several sets of non-zeros explain y equally well, and
+expectation propagation is too sure of the one where it ended. One precision for each coordinate
+would be even more sure, so a crowded end is not refused: other starts are tried instead.
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,25 +23,30 @@ from cofem import backend
 from cofem.learning.moments.cavities import LOOKED_AT
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.gaussian import EStep
+from cofem.learning.sites.matching import squared_lengths
+from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation
 
-# Root mean square difference of the two means, in error bars.
+# The largest root mean square difference of the two means, in error bars.
 LARGEST_DISTANCE = 0.1
-# The share of coordinates whose means are apart by more than a tenth of an error bar.
+# The largest share of coordinates whose two means differ by more than a tenth of an error bar.
 LARGEST_APART = 0.05
-# The share of the data that may be used up.
+# The largest share of the data that the fit may use up.
 LARGEST_USED = 0.9
-# So many non-zeros per datum are believed only if the data see a typical coordinate, the others
-# unknown, with this share of the precision that they would see it with alone.
+# An end with more than DENSE non-zeros per datum is refused, unless a typical coordinate's
+# precision, with all others unknown, is at least BARELY_SEEN of its precision with all others
+# known.
 DENSE, BARELY_SEEN = 0.5, 0.05
-# Slabs that weigh nearly as much as they may (see ``MOST_PER_DATUM``) want more.
+# If the slabs' weight is above this share of its limit (``MOST_PER_DATUM``), it was held back by
+# it.
 AT_LIMIT = 0.9
-# How far the probes may see the cavities depart from one number, where that is used.
+# Where one number is used for all cavities: the largest relative deviation that the probes may
+# find.
 LARGEST_DEPARTURE = 0.3
-# How far below that number the exact cavities of a few coordinates, and of those most like them,
-# may lie.
+# The exact cavities of a few coordinates, and of those with the most similar columns, must be at
+# least this share of that number.
 LOWEST_RATIO = 0.12
-# log β moves by less at a rest.
+# The noise precision counts as settled if log β moves by less than this.
 LARGEST_MOVE = 0.05
 
 
@@ -44,10 +54,10 @@ class Certificate(enum.Enum):
     """The outcome; the value says why."""
 
     GIVEN = "certified"
-    MOVING = "the noise precision was still moving"
+    MOVING = "the noise precision was still changing"
     APART = "its two estimates of the coefficients differ"
-    USED_UP = "it used up nearly all of the data"
-    DENSE = "it calls more coefficients non-zero than the data can tell apart"
+    USED_UP = "it used nearly all of the data as free parameters"
+    DENSE = "it has more non-zero coefficients than the data can determine"
     COHERENT = "the columns of phi are too coherent for so few probes"
 
 
@@ -61,6 +71,40 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
             if lowest < LOWEST_RATIO:
                 verdict = Certificate.COHERENT
     return verdict, products
+
+
+def is_crowded(rule: Propagation, estep: EStep) -> tuple[bool, int]:
+    """Return whether an end is crowded, and the products it took to see that."""
+    if not _line_holds(rule):
+        return False, 0
+    directions, products = directions_above_noise(rule, estep)
+    line = most_per_datum(directions / rule.model.n_unknowns)
+    return rule.look.used * rule.n_data > line * directions, products
+
+
+def _line_holds(rule: Propagation) -> bool:
+    """Whether the limit of what can be recovered is known: that of real numbers of any sign.
+
+    Tasks and groups that share their zeros, complex numbers and known signs have higher limits.
+    """
+    model = rule.model
+    shares = len(model.tasks) > 1 or model.tie.labels is not None
+    free = not model.nonnegative and not backend.is_complex(model.like)
+    return rule.n_data < model.n_unknowns and free and not shares and model.sparsifier is None
+
+
+def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]:
+    """Return in how many directions the signal stands above the noise, and the products it took.
+
+    That is what a ridge determines which gives all coordinates the variance that explains the
+    power of y beyond the noise. Where the singular values of Φ fall off it is far below N.
+    """
+    noise, model = rule.noises[0], rule.model
+    power = noise.energy * noise.ratio - noise.n_data  # in units of the noise
+    power = max(power, math.sqrt(2.0 * noise.n_data))  # which is known to one standard deviation
+    unit = squared_lengths(model.families[0], model, model.like) * model.families[0].noise_precision
+    found = estep.moments(model.n_unknowns / power * unit, None, rule.iteration + 1, False)
+    return max(found.freedom, 1.0), found.products
 
 
 def _spot_check(rule: Propagation, i: int, estep: CovarianceFreeEStep) -> tuple[float, int]:

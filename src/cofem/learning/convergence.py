@@ -20,7 +20,7 @@ class ConvergenceWarning(UserWarning):
 
 
 class DivergenceWarning(ConvergenceWarning):
-    """The iterations moved away from every solution; the result is the last that was sound.
+    """The iterations diverged; the result is that of the last iteration that was sound.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def log_evidence(rule: Propagation, moments: Sequence[Moments], gaussian: float)
         # exp(−a u²/2 + b u) in place of a normal prior at zero,
         prior = tasks * (constant - xp.log(a))
         pulled = 2 * xp.sum(backend.real(backend.conj(b) * m.sparse_mean), axis=0)
-        # and in place of each site, met by what is seen beside it, the mixture.
+        # and each site, together with its cavity, replaced by the mixture.
         met = tasks * xp.log(c / (a + c)) + xp.sum(
             power(c * v + b) / (a + c) - c * power(v), axis=0
         )

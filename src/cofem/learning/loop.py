@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from cofem.backend import Array
 from cofem.learning.convergence import ConvergenceWarning, DivergenceWarning
-from cofem.learning.moments.gaussian import EStep, Moments, Report
+from cofem.learning.moments.gaussian import EStep, Moments, MomentStep, Report
 from cofem.learning.recording import Callback, Recorder, empty_history
 from cofem.learning.sites.ard import Ard
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
+
+SitesT = TypeVar("SitesT")
+SitesT_co = TypeVar("SitesT_co", covariant=True)
 
 
 @dataclass
@@ -77,7 +81,7 @@ class Keeper(Protocol):
         ...
 
 
-class SiteRule(Protocol):
+class SiteRule(Protocol[SitesT_co]):
     """What prior the coordinates have: sites exp(−a u²/2 + b u), and how they are learned."""
 
     needs_variances: bool
@@ -91,7 +95,14 @@ class SiteRule(Protocol):
         """The prior precisions that the user sees as ``precision``."""
         ...
 
-    def sites(self) -> list[tuple[Array, Array | None]]:
+    def starts(self, means: list[Array] | None) -> list[Array] | None:
+        """Return where the E-steps start, given the last means; None: nowhere in particular.
+
+        These are the last means, unless the rule changes the unknowns between two iterations.
+        """
+        ...
+
+    def sites(self) -> Sequence[tuple[SitesT_co, Array | None]]:
         """Return a and b of every family, at the noise precision of its E-step."""
         ...
 
@@ -151,9 +162,9 @@ def run_em(
 
 
 def iterate(
-    model: Model,
-    esteps: Sequence[EStep],
-    rule: SiteRule,
+    model: Model | None,
+    esteps: Sequence[MomentStep[SitesT]],
+    rule: SiteRule[SitesT],
     *,
     max_iter: int,
     tol: float,
@@ -165,29 +176,35 @@ def iterate(
 
     The sites do not change after the last E-step, so mean and variance belong to the sites that the
     rule holds at the end. ``esteps`` has one E-step for every family of tasks; ``spent`` is the
-    number of products made before.
+    number of products made before. ``model`` says which task each row of a mean belongs to; None:
+    every E-step has a task of its own.
     """
+    in_task_order = list if model is None else model.in_task_order
     products, previous, sparse = spent, None, None
-    recorder = Recorder(max_iter, tol, callback, model.in_task_order)
+    recorder = Recorder(max_iter, tol, callback, in_task_order)
     state = keeper.resume() if keeper is not None else None
     if state is not None and state.iteration < max_iter:
         previous, products = state.means, state.products
-        recorder.resume(state.history, previous)
+        recorder.resume(state.history)
         rule.restore(state.rule)
         sparse = [_image(model, mean) for mean in previous]
     while True:
         count = recorder.iteration + 1
         last = count == max_iter and not rule.needs_variances
+        recorder.previous = previous = rule.starts(previous)
         starts: Sequence[Array | None] = previous or [None] * len(esteps)
+        sites = rule.sites()
         moments = [
             estep.moments(a, start, count, last, pull)
-            for estep, (a, pull), start in zip(esteps, rule.sites(), starts, strict=True)
+            for estep, (a, pull), start in zip(esteps, sites, starts, strict=True)
         ]
+        # Under sites with a pull it is not the evidence of any prior, but a part of one.
+        pulled = any(pull is not None for _, pull in sites)
         means, cg_steps = [m.mean for m in moments], max(m.cg_steps for m in moments)
         products += sum(m.products for m in moments) + rule.products
         recorder.add(
             means, rule.alpha, products=products, cg_steps=cg_steps,
-            log_evidence=sum(m.log_evidence for m in moments),
+            log_evidence=math.nan if pulled else sum(m.log_evidence for m in moments),
         )  # fmt: skip
         own = rule.absorb(moments, sparse, random=cg_steps > 0)
         verdict = recorder.verdict(own, rule.unfinished)
@@ -203,9 +220,9 @@ def iterate(
         if m.trouble
     ]
     facts = {"max_iter": max_iter, **rule.facts()}
-    in_order = model.in_task_order(means)
+    in_order = list(in_task_order(means))
     return LoopResult(rule.alpha, in_order, verdict, facts, recorder.history, troubles, moments)
 
 
-def _image(model: Model, mean: Array) -> Array:
-    return mean if model.sparsifier is None else model.sparsifier.forward(mean)
+def _image(model: Model | None, mean: Array) -> Array:
+    return mean if model is None or model.sparsifier is None else model.sparsifier.forward(mean)

@@ -30,6 +30,9 @@ from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model, Tie
 
 PRIORS = ("auto", "mixture", "ard")
+# Log evidences are known to one or two (``docs/notes/prior.md``). By so much a crowded end has to
+# be better than one that is not.
+CROWDED_HANDICAP = 2.0
 # Options of CoFEM for coherent columns.
 COHERENT: dict[str, Any] = {"n_probes": 16, "probe_rtol": 1e-3, "shrinkage": False}
 
@@ -58,7 +61,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
         return by_chains
     if believed or prior == "mixture":
         fits = [_reported(e, make, bool(believed)) for e in believed or ends]
-        best = max(fits, key=_evidence)
+        best = _best(believed or ends, fits)
         extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
         history = best.outcome.found.history
         history["products"][-1] = max(history["products"][-1], spent) + extra
@@ -85,9 +88,14 @@ def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> li
     ]  # fmt: skip
 
 
-def _evidence(learned: Learned) -> float:
-    value = learned.outcome.reports[0].log_evidence
-    return value if value == value else -float("inf")
+def _best(ends: Sequence[End], fits: Sequence[Learned]) -> Learned:
+    """Return the fit of the largest evidence; crowded ends have to be better by some."""
+
+    def score(i: int) -> float:
+        value = fits[i].outcome.reports[0].log_evidence
+        return value - CROWDED_HANDICAP * ends[i].crowded if value == value else -float("inf")
+
+    return fits[max(range(len(fits)), key=score)]
 
 
 def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
@@ -166,8 +174,8 @@ def marginals_of(model: Model, rule: Propagation) -> Marginals:
 def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     """Return the model with the noise precision that the learned prior finds, and the products.
 
-    For the models and methods that the prior itself is not made for: a coupling is left out,
-    and a method that takes no sites is stood in for by CoFEM.
+    Used for models and methods that the learned prior cannot fit itself: a coupling is left out,
+    and CoFEM replaces a method that cannot work under sites.
     """
     method = settings.method if settings.method.takes_sites else CoFEM()
     plain = replace(model, tie=Tie(model.tie.labels))
@@ -181,7 +189,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     if len(believed) > 1:
         fits = [_reported(e, make, True) for e in believed]
         spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
-        best = max(fits, key=_evidence)
+        best = _best(believed, fits)
         return model.with_noise([t.noise_precision for t in best.model.tasks]), spent
     credible = believed or [e for e in ends if e.credible_noise]
     if credible:
@@ -225,10 +233,10 @@ def _instead(
 def careful(method: Method) -> Method:
     """Return CoFEM's options for columns that are coherent; other methods are exact.
 
-    Columns on which expectation propagation fails are those for which one number for all
-    coordinates is no guide, and few probes mistake which of several alike columns are in use:
-    with 16 of them, solved to 1e-3 and not shrunk, the answers are those of exact EM
-    (``docs/notes/probes.md``). Whoever chose other options than the defaults keeps them.
+    If expectation propagation fails on the columns, one number for all cavities is wrong for them,
+    and a few probes do not find out which of several similar columns are non-zero. With 16 probes,
+    solved to 1e-3 and without shrinkage, the answers are those of exact EM
+    (``docs/notes/probes.md``). Options that the user has changed are not replaced.
     """
     return CoFEM(**COHERENT) if method == CoFEM() else method
 

@@ -91,7 +91,7 @@ class Recorder:
     ) -> None:
         self.max_iter, self.tol, self._callback, self._by_task = max_iter, tol, callback, by_task
         self._began = time.perf_counter()
-        self._previous: list[Array] | None = None
+        self.previous: list[Array] | None = None
         self._stopped = False
         self.change = math.inf
         self.history = empty_history()
@@ -101,9 +101,9 @@ class Recorder:
         """The number of iterations in the history."""
         return len(self.history["iteration"])
 
-    def resume(self, history: dict[str, list[float]], means: Sequence[Array]) -> None:
-        """Go on with the history of an interrupted run, whose last means are ``means``."""
-        self.history, self._previous = history, list(means)
+    def resume(self, history: dict[str, list[float]]) -> None:
+        """Go on with the history of an interrupted run."""
+        self.history = history
         self._began -= history["seconds"][-1]
 
     def add(
@@ -120,7 +120,7 @@ class Recorder:
         Parameters
         ----------
         means : list of arrays
-            All means at ``alpha``; the change since the last iteration is measured on them.
+            All means at ``alpha``; ``change`` is how far they are from ``previous``.
         alpha : array
             The precisions, for the callback.
         products : int
@@ -129,9 +129,9 @@ class Recorder:
             Steps of conjugate gradients in this iteration.
         log_evidence : float
         """
-        if self._previous is not None:
-            self.change = relative_change(means, self._previous)
-        self._previous = list(means)
+        if self.previous is not None:
+            self.change = relative_change(means, self.previous)
+        self.previous = list(means)
         row: dict[str, Any] = {
             "iteration": self.iteration + 1,
             "change": self.change,

@@ -3,8 +3,9 @@
 Starts. Expectation propagation begins at a signal to noise of 10 dB and learns the noise from
 there, which finds nearly every signal that stands well above the noise. Where it explains less,
 other ends are possible: a signal weaker than the noise is found from 0 dB, where all of y counts
-as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Then all three
-are run, and the evidence decides.
+as noise, and equal magnitudes near the limit of what can be recovered from 20 dB. Also an
+end that is crowded may be one of several (:mod:`cofem.learning.certificate`). Then all three are
+run, and the evidence decides.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from cofem.backend import Array
-from cofem.learning.certificate import Certificate, certify
+from cofem.learning.certificate import Certificate, certify, is_crowded
 from cofem.learning.loop import Keeper, LoopResult, iterate
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.noise import (
@@ -30,13 +31,18 @@ from cofem.learning.sites.propagation import Propagation
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
-# Signal to noise at which the starts begin.
+# The signal-to-noise ratios (as ratios of power) at which the starts begin.
 STARTS = (10.0, 0.0, 100.0)
-# An end that explains more than this (power over noise) needs no other start.
+# If the first start ends with a larger ratio than this, no other start is made.
 EXPLAINED = 30.0
-# Tasks whose noise precisions differ by less than this share one.
+# Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
-# E-steps to find the noise by pruning, where the learned prior could not.
+# The noise precision of an end that is not certified is still believed if the fit uses less than
+# this share of the data, and log β moved by less than this in the last iteration.
+CREDIBLE_USED, CREDIBLE_MOVE = 0.5, 0.2
+# Pruning finds the noise well enough with this tol; a smaller one of the user is not needed.
+PRUNED_TOL = 1e-4
+# The most E-steps for finding the noise by pruning, if the learned prior could not find it.
 PRUNED_ITERATIONS = 100
 
 EStepMaker = Callable[[Model], Sequence[EStep]]
@@ -44,17 +50,18 @@ EStepMaker = Callable[[Model], Sequence[EStep]]
 
 @dataclass(frozen=True)
 class End:
-    """Where one start of the learned prior ended."""
+    """Where one start of the learned prior ended; ``crowded``: too sure of one of several ends."""
 
     rule: Propagation
     found: LoopResult
     certificate: Certificate
+    crowded: bool = False
 
     @property
     def credible_noise(self) -> bool:
         """Whether at least its noise precision can be believed."""
         look = self.rule.look
-        return look.used < 0.5 and abs(look.log_move) < 0.2
+        return look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE
 
 
 def noise_units(model: Model, given: bool) -> Model:
@@ -152,8 +159,12 @@ def learn_mixture(
 
 def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
     certificate, checked = certify(rule, esteps)
+    crowded = False
+    if certificate is Certificate.GIVEN:
+        crowded, more = is_crowded(rule, esteps[0])
+        checked += more
     found.history["products"][-1] += checked
-    return End(rule, found, certificate)
+    return End(rule, found, certificate, crowded)
 
 
 def with_own_noise(
@@ -176,7 +187,7 @@ def with_own_noise(
 
 
 def _enough(end: End, given: bool) -> bool:
-    if end.certificate is not Certificate.GIVEN:
+    if end.certificate is not Certificate.GIVEN or end.crowded:
         return False
     return given or all(
         noise.ratio * noise.energy / noise.n_data > EXPLAINED for noise in end.rule.noises
@@ -188,9 +199,9 @@ def pruned_noise(
 ) -> tuple[float, int]:
     """Return the noise precision over the model's by pruning, and the products that took."""
     noise = LearnedNoise(model.families, 0.0)
-    rule = Ard(model, alpha * noise.ratio, max(tol, 1e-4), pruning=True, noise=noise)
+    tol = max(tol, PRUNED_TOL)
+    rule = Ard(model, alpha * noise.ratio, tol, pruning=True, noise=noise)
     found = iterate(
-        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=max(tol, 1e-4),
-        callback=callback,
-    )  # fmt: skip
+        model, make(model), rule, max_iter=PRUNED_ITERATIONS, tol=tol, callback=callback
+    )
     return noise.ratio, int(found.history["products"][-1])

@@ -32,20 +32,21 @@ class Verdict(enum.Enum):
     SETTLED = "no coordinate moves by more than {share:.2g} of its error bar in an iteration"
     AT_REST = "prior, noise and all coordinates are at rest"
     NEARLY_AT_REST = (
-        "prior, noise and all but {few:.2g} of the coordinates are at rest; the others swing "
-        "by more than a tenth of their error bars"
+        "prior, noise and all but {few:.2g} of the coordinates are at rest; the others still "
+        "oscillate by more than a tenth of their error bars"
     )
     CERTIFIED = (
-        "the end of the learned prior is certified; a few coordinates still swing by a small "
+        "the end of the learned prior is certified; a few coordinates still oscillate by a small "
         "share of their error bars"
     )
     SAMPLED = (
-        "two chains over which coordinates are non-zero agree within {distance:.2g} error bars "
-        "after {sweeps} sweeps"
+        "two Markov chains over the sets of non-zero coordinates agree within {distance:.2g} error "
+        "bars after {sweeps} sweeps"
     )
     CHAINS_APART = (
-        "two chains over which coordinates are non-zero still differ by {distance:.2g} error bars "
-        "after {sweeps} sweeps: the columns of phi are too alike for more than a rough answer"
+        "two Markov chains over the sets of non-zero coordinates still differ by {distance:.2g} "
+        "error bars after {sweeps} sweeps: the columns of phi are so alike that the result is only "
+        "approximate"
     )
     MEAN_SETTLED = "the mean changes by less than tol={tol:g} per iteration"
     ONLY_JITTERS = (
@@ -59,19 +60,19 @@ class Verdict(enum.Enum):
         "{moving} of {n} coordinates still move by more than {share:.2g} of their error bars "
         "after max_iter={max_iter}: raise max_iter, or accept it with a larger tol"
     )
-    HOPELESS = "this start used up the data"
+    HOPELESS = "from this start the fit used nearly all data as free parameters"
     DIVERGED = (
-        "approximate message passing diverged in iteration {iteration}: phi is not like a matrix "
-        "of independent entries with mean zero (its columns are correlated, as those of a "
-        'convolution are); {left}. Use method "cofem", or more damping than {damping:g}'
+        "approximate message passing diverged in iteration {iteration}: it needs a phi like a "
+        "matrix of independent entries with mean zero (columns that are correlated, as those of a "
+        'convolution, make it diverge); {left}. Use method "cofem" or more damping than {damping:g}'
     )
     MEAN_NOT_SETTLED = (
         "the mean still changes by {change:.2g} per iteration after max_iter={max_iter} "
         "(tol={tol:g}): raise max_iter, or accept it with a larger tol"
     )
     NOT_AT_REST = (
-        "the learned prior was not at rest after max_iter={max_iter} (noise moving by {move:.2g}, "
-        'means apart by {distance:.2g} error bars): raise max_iter, or use prior="ard"'
+        "the learned prior had not settled after max_iter={max_iter} (noise moving by {move:.2g}, "
+        'its two means {distance:.2g} error bars apart): raise max_iter, or use prior="ard"'
     )
 
     @property

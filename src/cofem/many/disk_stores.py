@@ -54,8 +54,8 @@ class _DiskStore(Store):
         if settings is None:
             if not self._is_bare():
                 raise FileExistsError(
-                    f"store: {path} holds other files, or none that fit_many is known to have "
-                    "written; give a folder of its own"
+                    f"store: {path} holds other files than those "
+                    "of fit_many; give a folder of its own"
                 )
             return
         if settings.get("begun") or not resume:  # a start that was interrupted, or resume=False
@@ -210,7 +210,9 @@ class ZarrStore(_DiskStore):
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
     def _is_bare(self) -> bool:
-        return not any(self.path.iterdir())
+        # What zarr calls the file until it is whole.
+        left = [*self.path.iterdir()]
+        return all(f.name.startswith("zarr.") and f.suffix == ".partial" for f in left)
 
     def _clear(self) -> None:
         group = _zarr().open_group(self.path, mode="r+")

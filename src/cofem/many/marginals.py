@@ -17,7 +17,7 @@ from cofem.result.posterior import Posterior
 
 ARD, MIXTURE, SAMPLED = 1, 2, 3
 PRIORS = {ARD: "ard", MIXTURE: "mixture", SAMPLED: "mixture"}
-# A coordinate that was never seen to be non-zero counts as one with this probability of it.
+# The probability of being non-zero that a coordinate gets which is zero in all draws.
 LEAST = 1e-12
 # Arrays with a row of D numbers for every problem, and those with one for every component.
 OF_COORDINATES = ("probability", "seen_value", "seen_precision", "seen_unit")

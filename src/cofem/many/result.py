@@ -83,7 +83,7 @@ class OneOfMany:
 
 @dataclass(frozen=True, eq=False)
 class ManyPosteriors:
-    """What is left of many fits: one row for every problem.
+    """The results of many fits: one row for every problem.
 
     Attributes
     ----------

@@ -62,8 +62,8 @@ def fit_many(
     ----------
     phi : array, sparse array or operator (N, D)
     Y : array (P, N)
-        May be memory-mapped: rows are read as they are needed. Tensors on the host are
-        welcome, here and for phi; the results are NumPy's arrays all the same. Rows on a
+        May be memory-mapped: rows are read as they are needed. Tensors in the CPU's memory are
+        accepted, here and for phi; the results are always NumPy arrays. Rows on a
         device are fitted together, with ``prior="ard"`` and the noise given.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.

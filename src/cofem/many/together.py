@@ -1,9 +1,9 @@
 """Problems of one shape on a device: one large fit whose parts do not touch each other.
 
-A GPU is idle in a fit of a thousand unknowns and busy in one of ten million. Under prior
-precisions of its own for every coordinate, P problems with one Φ and known noise are one
-problem with P copies of Φ side by side: no prior precision, no mean and no variance of one
-depends on another. What they share is when conjugate gradients and learning stop.
+A fit of a thousand unknowns leaves a GPU idle; one of ten million keeps it busy. If every
+coordinate has a prior precision of its own and the noise is known, P problems with one Φ are one
+problem with P copies of Φ side by side: no precision, mean or variance of one problem depends on
+another problem. Only the end of conjugate gradients and of learning is common to them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import MemoryStore
 from cofem.operators import LinearOperator
 
-# Unknowns of one large fit: beyond this a GPU is busy and only its memory fills.
+# The most unknowns of one large fit. A larger one only needs more memory: the GPU is already busy.
 AT_ONCE = 1 << 24
-# What couples coordinates, or belongs to one problem, has no place in a large fit of many.
+# Options that couple coordinates, or that belong to one problem, cannot be used in such a fit.
 ALLOWED = ("method", "prior", "nonnegative", "max_iter", "tol", "seed")
 
 

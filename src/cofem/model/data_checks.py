@@ -38,6 +38,8 @@ def refuse_columns(shape: tuple[int, int], op: LinearOperator) -> None:
         return
     if shape[1] == 1:
         raise ValueError(f"y is a column of shape {shape}; pass y[:, 0] (or its first entries)")
+    if op.shape[1] == 1:
+        raise ValueError(f"phi is one column and y has shape {shape}: were they swapped?")
     raise ValueError(
         f"y has shape {shape} and phi has {n_rows} rows: joint tasks are rows, so pass y.T (or a "
         f"list of {shape[1]} vectors)"

@@ -41,10 +41,10 @@ class CoFEM:
         Relative tolerances of the probes' systems and of the mean's. The mean
         needs a tight one (1e-4 already fails near the phase transition).
     mean_balance : float
-        The mean's residual must also be below this fraction of its prior force
-        α∘μ. At high noise precision βΦᴴy is so large that a residual which is
-        small beside it can still be all there is in the directions that Φ does
-        not see, and learning would stop there.
+        A second tolerance for the system of the mean: its residual must also be below this
+        fraction of α∘μ, the prior's term. At high noise precision βΦᴴy is very large. A residual
+        that is small relative to it can still be larger than every component in directions that Φ
+        maps to zero, and these components would not be learned.
     max_cg_steps : int
         The most CG steps per E-step.
     preconditioner : {"jacobi", "identity", "none"} or array of shape (D,)

@@ -14,7 +14,7 @@ class AMP:
     """EM with moments by approximate message passing: O(inner_steps) products an iteration.
 
     Works for matrices with independent entries of mean zero and for random rows of an
-    orthonormal transform. It diverges on others, a convolution for one; the result
+    orthonormal transform. It diverges on others, for example a convolution; the result
     then has ``converged=False``, a message that says so, and the last estimate that
     fitted the data better than zero does. The mean is exact where the steps
     settle; the variances are exact only for large random matrices, with an error that is
@@ -56,8 +56,8 @@ class AMP:
 class VI:
     """Inverse-free learning by a relaxed lower bound: two products an iteration, any Φ.
 
-    The estimates are biased: ``variance`` is 1/(βλ + α_j), too small where Φ does not
-    see every direction, with an error that is not known (``variance_error`` is NaN).
+    The estimates are biased: ``variance`` is 1/(βλ + α_j), too small where Φ maps some directions
+    to zero, with an error that is not known (``variance_error`` is NaN).
     ``log_evidence``, in the history too, is the relaxed lower bound, which rises at
     every iteration; how far it lies below the evidence is not known either.
 
@@ -113,7 +113,7 @@ class Sequential:
     moves_per_iteration : int, optional
         Moves in a batch; D/32, and at least 8, by default.
     min_gain : float
-        A gain in log evidence, for each task, not worth a move.
+        Moves that raise the log evidence by less than this, for each task, are not made.
 
     Examples
     --------

@@ -53,13 +53,19 @@ def reconstruction_figure(
         top = 1.0 if title == "samples" else std.max() if title == "std" else brightest
         for j, picture in enumerate(pictures):
             axis = axes[i, j]
-            axis.imshow(_slice(picture), cmap="gray", vmin=0, vmax=top, interpolation="nearest")
+            shown = axis.imshow(
+                _slice(picture), cmap="gray", vmin=0, vmax=top, interpolation="nearest"
+            )
             axis.set_xticks([])
             axis.set_yticks([])
             if i == 0:
                 axis.set_title(names[j], fontsize=9)
             if j == 0:
                 axis.set_ylabel(title, fontsize=9)
+        if title != "samples":
+            bar = figure.colorbar(shown, ax=list(axes[i, : len(pictures)]), pad=0.01)
+            bar.set_label(f"{title}, units of the image", fontsize=7)
+            bar.ax.tick_params(labelsize=7)
     if reference is not None:
         _calibration(axes[0, -1], image, std, reference)
         _scatter(axes[1, -1], image, std, reference)

@@ -74,7 +74,7 @@ def reconstruct(
         The images are real. Conjugate symmetry then doubles the data.
     phase : {"auto", "smooth", "none"}
         Of complex images. "smooth": each contrast has a phase that varies slowly, which is
-        found and turned away; "none": nothing is assumed (fat and water, noise as strong as
+        found and removed; "none": nothing is assumed (fat and water, noise as strong as
         the images). "auto": for each contrast what predicts held-out samples better.
     centered : bool
         The zero frequency and the centre of the image are at n // 2, as in SigPy, BART

@@ -37,7 +37,7 @@ class Reconstruction:
         iteration, change, noise_std, cg_steps, products, seconds.
     converged : bool
     message : str
-        How it ended, and what to do where it did not end well.
+        How it ended, and what to do if it did not converge.
     phase : tuple of str
         What was assumed of the phase of every contrast, "smooth" or "none"; empty for
         real images.

@@ -1,4 +1,4 @@
-"""What Φ and R are: linear operators, applied to rows of any array library."""
+"""Linear operators for Φ and R; they work on rows of arrays of any library."""
 
 from cofem.operators.adapters import as_operator, from_functions, from_physics
 from cofem.operators.algebra import Restriction, block_diagonal, hstack, kronecker, stack

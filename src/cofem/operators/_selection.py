@@ -102,5 +102,7 @@ def _indices(chosen: Any, shape: tuple[int, ...], name: str) -> np.ndarray:
     if array.size == 0:  # a mask that is False everywhere
         raise ValueError(f"{name} selects nothing")
     if array.min() < -n or array.max() >= n:
-        raise ValueError(f"{name} must lie between 0 and {n - 1}")
+        raise ValueError(
+            f"{name} must lie between 0 and {n - 1}, got {array.min()} to {array.max()}"
+        )
     return (array.astype(np.int64) % n).astype(np.int64, copy=False)

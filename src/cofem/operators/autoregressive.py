@@ -22,7 +22,7 @@ LARGEST_POLE = 1 + 1e-6
 
 @final
 class Autoregressive(LinearOperator):
-    """The signal that innovations z drive: c_t = Σ_k coefficients[k] c_{t−1−k} + z_t.
+    """An autoregressive signal driven by innovations z: c_t = Σ_k coefficients[k] c_{t−1−k} + z_t.
 
     Parameters
     ----------

@@ -176,7 +176,7 @@ class LinearOperator(ABC):
         return self.conj().H
 
     def conj(self) -> LinearOperator:
-        """Return the operator with conjugate entries; real operators are their own."""
+        """Return the operator with conjugate entries; a real operator is returned itself."""
         from cofem.operators.algebra import Conjugate
 
         return Conjugate(self) if self.is_complex else self

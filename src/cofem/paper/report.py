@@ -51,11 +51,12 @@ def machine() -> list[str]:
     when = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d %H:%M UTC")
     return [
         f"{when}; {', '.join(versions)}",
-        f"{_processor()}, {os.cpu_count()} cores, {backend.n_threads()} threads{load}",
+        f"{processor()}, {os.cpu_count()} cores, {backend.n_threads()} threads{load}",
     ]
 
 
-def _processor() -> str:
+def processor() -> str:
+    """Return what the system calls its processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

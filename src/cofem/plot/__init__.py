@@ -1,4 +1,4 @@
-"""Pictures of a posterior and of how it was reached.
+"""Pictures of a posterior and of the iterations that led to it.
 
 Every function draws on axes it is given, or makes a figure of its own, and returns the
 axes; none changes the backend or the style that the user has chosen.

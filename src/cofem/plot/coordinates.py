@@ -84,7 +84,7 @@ def errors(
     window: tuple[int, int] | None = None,
     task: int = 0,
 ) -> Any:
-    """Draw estimate minus truth with its error bars, for bars too short to see otherwise.
+    """Draw estimate minus truth with its error bars, where they are too short to be seen.
 
     A bar that crosses the zero line covers the truth. The parameters are those of
     :func:`posterior`; coordinates that miss the truth are drawn as crosses.

@@ -26,7 +26,8 @@ def new_axes(rows: int) -> np.ndarray:
 def finish(ax: Any, title: str) -> None:
     """Give axes their title and legend."""
     ax.margins(x=0.01)
-    ax.set_title(title, loc="left", pad=24)
+    rows = -(-len(ax.get_legend_handles_labels()[1]) // 2)
+    ax.set_title(title, loc="left", pad=8 + 16 * rows)  # above the legend, whose rows are 16 high
     plain(ax)
     # Above the axes, so that it never lies on the data, and under the title.
     ax.legend(

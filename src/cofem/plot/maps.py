@@ -11,7 +11,7 @@ from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
 
 
 def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) -> Any:
-    """Draw how sure it is that each coordinate is not zero, against the size of its mean.
+    """Draw the certainty that each coordinate is not zero against the size of its mean.
 
     Under the learned prior that is the probability that the coordinate is not zero, under
     "ard" its standard deviation.

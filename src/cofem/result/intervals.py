@@ -50,4 +50,4 @@ def support_of(post: Posterior, level: float) -> Array:
 
 def _check_level(level: Any) -> None:
     if not (isinstance(level, numbers.Real) and 0 < float(level) < 1):
-        raise ValueError(f"level must be between 0 and 1, got {level!r}")
+        raise ValueError(f"level must be between 0 and 1 (0.95 for 95 %), got {level!r}")

@@ -35,11 +35,14 @@ class Posterior(Exchange):
     noise_precision : float or ndarray (L,)
         β.
     log_evidence, log_evidence_error : float
-        log p(y | α, β) and its standard error.
+        log p(y | α, β) and its standard error. Under the learned prior log p(y) given its
+        weights and β, as expectation propagation has it; NaN where the posterior was sampled:
+        chains visit sets by how probable they are beside each other, and the constant cancels.
     history : dict of lists
-        iteration, change, log_evidence, cg_steps, products, seconds.
+        iteration, change, log_evidence, cg_steps, products, seconds. Under the learned prior the
+        log evidence is known at the end only, and NaN before.
     converged, message
-        Whether the mean settled, and what happened in words.
+        Whether the fit converged, and how it ended, in words.
     method, options
         The name of the method that ran, and its dataclass.
     settings : dict
@@ -49,7 +52,7 @@ class Posterior(Exchange):
     prior : {"mixture", "ard"}
         The prior that ran: learned, or one precision for every coordinate.
     marginals : Marginals, Draws or None
-        What the learned prior makes of every coordinate.
+        The distribution of every coordinate under the learned prior.
     pull, site_precision : array or None
         b and a of the sites exp(−a u²/2 + b u) of the learned prior, in the shape of z;
         ``precision`` is a of the first task.
@@ -255,7 +258,7 @@ class Posterior(Exchange):
         return operations.map_variance(self, op, n_samples, seed)
 
     def predict(self, phi_new: Any, noise: bool = True) -> tuple[Array, Array]:
-        """Return mean and standard deviation of ``phi_new`` z, with the noise unless told.
+        """Return mean and standard deviation of ``phi_new`` z, noise included by default.
 
         Shapes (M,), or (L, M) for L joint tasks: ``phi_new`` is applied to each. The intercept,
         where there is one, and its correlation with z are in both. The noise is that of a row

@@ -77,7 +77,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
         Φ (a list for joint tasks). A file does not hold it; ``sample``,
         ``predict`` and ``variance_of`` need it. Another Φ of the same shape is refused if it
         differs by more than some 10⁻⁴ of its Frobenius norm (:mod:`cofem.result.fingerprint`);
-        files from before there was a fingerprint are taken at their word.
+        files of earlier versions have no fingerprint and are not checked.
     sparsifier : operator, optional
         R, where the fit had one; needed with ``phi``.
 
@@ -147,7 +147,9 @@ def _read(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays: dict[str, Any] = read_archive(path, "posterior")
         about = json.loads(str(arrays.pop("about")))
         found = about.get("format")
-    except (KeyError, AttributeError, RecursionError, ValueError) as error:
+    except KeyError as error:
+        raise ValueError(f"{path} is not a posterior saved by cofem: it has no {error}") from None
+    except (AttributeError, RecursionError, ValueError) as error:
         raise ValueError(f"{path} is not a posterior saved by cofem ({error})") from None
     if found != FORMAT:
         raise ValueError(f"{path} has format {found!r}, expected {FORMAT!r}")

@@ -225,7 +225,7 @@ class SparseBayesRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # 
     def coef_interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high), each like ``coef_``: a weight lies between with that probability.
 
-        The whole line for a feature that does not vary.
+        From −∞ to ∞ for a feature that does not vary.
         """
         check_is_fitted(self)
         return coefficients.interval(self, level)

@@ -1,4 +1,4 @@
-"""Where arrays lie: in memory that is already there, and not on top of each other."""
+"""Where large arrays are placed: in memory that the process already has, at shifted addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-# The most that glibc's rule goes up to on 64-bit machines is 32 MiB.
+# The largest threshold of glibc's rule on 64-bit machines is 32 MiB.
 LARGEST = (32 << 20) - (1 << 16)
 
 # Bytes between arrays that are read together, a few lines of the cache.

@@ -35,6 +35,9 @@ __all__ = ["CGResult", "Status", "solve"]
 BLOCK = 1 << 19
 # The transforms work on so many rows of single precision in the time of two.
 AT_ONCE = 4
+# Right-hand sides between one over this and this are solved in single precision, whose range is
+# 1e-38 to 1e38: their squares, and sums of these, must fit into it too.
+LARGEST_SINGLE = 1e15
 # A system that need not be solved better than this is solved in single precision.
 SINGLE_RTOL = 1e-2
 _DOUBLE = np.dtype(np.float64)
@@ -148,7 +151,8 @@ def solve(
 def warm_up() -> None:
     """Compile the loops over real numbers now, which the first fits would do otherwise.
 
-    Once on a machine, where compiled code can be kept; for measurements of time.
+    Needed only once on a machine where compiled code can be kept on disk. Call it before measuring
+    times.
     """
     whole = _Part(slice(0, 2), ShiftedGram(Identity(4), 1.0, np.ones(4)), np.ones(4), _DOUBLE)
     for part in (whole, whole.in_single_precision()):
@@ -198,8 +202,7 @@ def _shared_out(whole: _Part, tolerance: np.ndarray, peak: Callable[[slice], flo
     single = whole.in_single_precision() if np.any(loose) else whole
     parts = []
     for first, last in _runs(loose):
-        # Single precision must hold the right-hand sides with room to either side.
-        fits = loose[first] and 1e-15 < peak(slice(first, last)) < 1e15
+        fits = loose[first] and 1 / LARGEST_SINGLE < peak(slice(first, last)) < LARGEST_SINGLE
         kind = single if fits else whole
         height = max(1, BLOCK // (len(kind.inverse) * kind.dtype.itemsize))
         if kind.dtype.itemsize < whole.dtype.itemsize:

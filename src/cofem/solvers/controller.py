@@ -16,15 +16,16 @@ import numpy as np
 from cofem.solvers.steps.protocol import Array, Steps
 from cofem.solvers.verdicts import CGResult, Coefficients, Status, relative
 
-# The recursion's residual may part from the true one by this share of the tolerance; beyond
-# it the true one is computed. Another product would only confirm what lies far below.
+# The recursion's residual drifts away from the true one by rounding. If a bound on the drift
+# exceeds this share of the tolerance, the true residual is computed. Below it the product would be
+# wasted.
 DRIFT = 0.1
-# A restart from the true residual must bring at least half of its norm, a quarter of its
-# square, or rounding has the last word and the system stagnates.
+# A restart from the true residual must at least halve its norm (a quarter of its square). If it
+# does not, only rounding is left, and the system counts as stagnating.
 STAGNATION = 0.25
-# Where the tolerance is within this many roundings and all residuals are recomputed, the
-# recursion aims at 0.8 of the tolerance (0.64 of its square): a step or two more cost
-# less than a restart, which the rounding of the last steps would otherwise bring about.
+# If the tolerance is below this many roundings and all residuals are recomputed, the recursion goes
+# on to 0.8 of the tolerance (0.64 of its square). One or two more steps cost less than the restart
+# that the rounding of the last steps would otherwise cause.
 FINE_ROUNDINGS = 100
 FINE_AIM = 0.64
 
@@ -75,7 +76,7 @@ class Controller:
                 coefficients = steps.coefficients()
             first = False
             if taken < left and self._must_go_on():
-                left -= taken  # from where they are: nothing has been recomputed
+                left -= taken  # go on from the present state: nothing was recomputed
                 continue
             steps.restore()
             steps.do(("verify", joint, most), self._verify, products=0 if joint else 1)
@@ -188,7 +189,7 @@ class Controller:
         s, xp = self._steps.scalars, self._steps.xp
         running = s.running()
         total = self._steps.joint_size(running)
-        # What has stopped keeps the residual that it stopped with.
+        # Systems that have stopped keep their last residual.
         follows = running | (s.zero & xp.any(running))
         s.set(true=xp.where(follows, total, s.true))
         s.set(done=~running | (total <= s.target))

@@ -16,8 +16,8 @@ import numpy as np
 
 from cofem.solvers.compiled import REORDERED, compiled
 
-# Loops over tiles take slices of them: an index that starts elsewhere than at zero might be
-# negative, for all that the compiler knows, and the loop is not vectorised.
+# Loops over tiles work on slices. With an index that does not start at zero the compiler cannot
+# exclude negative values, and does not vectorise the loop.
 TILE = 2048
 
 

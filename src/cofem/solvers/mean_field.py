@@ -10,12 +10,12 @@ import numpy as np
 from cofem import backend
 from cofem.solvers.compiled import REORDERED, compiled
 
-# The first steps are made with every so many coordinates, where there are enough of them.
+# The first steps use only one coordinate in so many, if there are enough coordinates.
 THINNED = 16
 ENOUGH = 100 * THINNED
-# log(c/top) is looked for between this, where c is nothing in double precision, and zero.
+# log(c/top) is searched between this, where c is negligible in double precision, and zero.
 LOWEST = -45.0
-# Newton's next step would be about the square of this one.
+# Newton's steps end below this: the next one would be about its square.
 SETTLED = 1e-3
 MOST_STEPS = 60
 
@@ -40,7 +40,7 @@ def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
         return top * math.exp(low)
     t, top_tried = 0.0, True
     if backend.is_numpy(alpha) and n > ENOUGH:
-        # Most of the way with a few of the coordinates.
+        # Most steps are made with a few of the coordinates.
         few = alpha[::THINNED].copy()
         share = trace * len(few) / n
         t = math.log(field_factor(few, theta[::THINNED].copy(), top, share) / top)
@@ -51,7 +51,7 @@ def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
         if t == 0.0 and excess >= 0:
             break
         low, high = (t, high) if excess > 0 else (low, t)
-        # Newton's step, and half the bracket where that leaves it.
+        # Newton's step, or bisection if that step would leave the bracket.
         following = t + excess / slope if slope > 0 else math.inf
         newton = low < following < high
         if not newton:

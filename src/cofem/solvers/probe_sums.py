@@ -40,7 +40,7 @@ class ProbeSums:
     def share(self, group: Group, beside: Array | None, like: Array) -> Array | None:
         """Add up over the processes, and with the same call the solutions ``beside``.
 
-        In like's precision: what is sent is what costs.
+        In the precision of ``like``, because sending the numbers is what takes time.
         """
         if group.size == 1:
             return beside

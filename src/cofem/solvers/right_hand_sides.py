@@ -1,9 +1,9 @@
-"""Right-hand sides that come into being where they are used: in the solver's threads.
+"""Right-hand sides that are made where they are used: in the solver's threads.
 
-Random signs times a vector need not be written down for all probes at once and in double
-precision, and of a probe's solution nothing is wanted but what it adds to two sums. Made
-and taken up block by block, in the block's own precision, they stay in the cache, and no
-thread waits while another one does it for all.
+Probes are random signs times a vector. They need not be stored all at once and in double
+precision, and only two sums of their solutions are needed. They are made, and their solutions
+added up, block by block and in the precision of the block: so they stay in the cache, and no
+thread waits while another one makes all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The matrix of every linear system we solve, as a product and nothing more."""
+"""The matrices of all linear systems that are solved, given only by their products."""
 
 from __future__ import annotations
 

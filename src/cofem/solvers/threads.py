@@ -1,4 +1,4 @@
-"""Threads that stay: starting them for every solve costs time, and their memory with it."""
+"""Threads that are kept: starting new ones for every solve, with their memory, takes time."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ _MESSAGES = {
     ),
     Status.STAGNATED: "the residual cannot fall further in this precision",
     Status.NOT_POSITIVE: (
-        "the matrix is not positive definite along a search direction: noise_precision may be "
-        "too large beside the prior's, or the columns of phi too nearly dependent, for the "
-        "floating-point type (float32: use float64); the operator's adjoint may not be its "
-        "adjoint; or its output is not finite"
+        "the matrix is not positive definite along a search direction. Possible causes: for this "
+        "floating-point type (float32: use float64) noise_precision is too large compared with the "
+        "prior's, or columns of phi are too nearly dependent; the operator's adjoint function does "
+        "not match its forward function; or its output is not finite"
     ),
 }
 

@@ -36,7 +36,7 @@ class Recommendation:
     condition : float
         κ, the worst bound on the condition number among the supports that were drawn.
     reason : str
-        How both numbers come about, in words.
+        How both numbers were chosen, in words.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def recommend(
     n_supports: int = 5,
     seed: int = 0,
 ) -> Recommendation:
-    """Return a K and a U for Φ that do not depend on how the data turn out.
+    """Return a number of probes K and of CG steps U for Φ, whatever the data are.
 
     K is the least number with a standard deviation of at most ``accuracy`` for every
     h_j = α_jΣ_jj, by :func:`assumption_free_std_bound`: it holds for every Φ. U solves

@@ -26,7 +26,7 @@ def support_indices(support: Any, n_columns: int) -> np.ndarray:
         support = backend.to_numpy(support)
     given = np.asarray(support)
     if given.size == 0:
-        raise ValueError("support is empty: the bounds speak of active coordinates")
+        raise ValueError("support is empty: the bounds are about active coordinates")
     if given.dtype == np.bool_:
         if given.shape != (n_columns,):
             raise ValueError(

@@ -95,7 +95,7 @@ def condition_bound(phi: Any, support: Any, theta: Any = "jacobi") -> float:
 
 
 def steps_needed(condition: float, rtol: float) -> int:
-    """Return the U after which CG has brought ‖r‖ below rtol ‖b‖, for certain.
+    """Return a number of CG steps U after which ‖r‖ is guaranteed to be below rtol ‖b‖.
 
     2 √κ ((√κ − 1)/(√κ + 1))^U ≤ rtol: the classical bound, and the factor √κ that turns
     the norm of the theory into the one in which the solver measures.

@@ -1,4 +1,4 @@
-"""The fit of one trace: EM under a heavy-tailed prior, in one compiled loop.
+"""The fit of one trace: EM under a heavy-tailed prior.
 
 A trace in units of its noise is y_t = c_t + noise of variance 1 (precision 0 where a
 frame is missing), c = kernel * z, z_t ≥ 0 with prior variance q_t. Maximising the
@@ -12,11 +12,9 @@ left to choose. The M-step becomes
 
 The E-step is exact (solvers/banded) with rectified moments.
 
-This is a compiled instance of the library's loop (learning/loop.py), for what Python costs in
-an iteration is more than its arithmetic: the moments are those of the banded recursions, the
-site rule is the M-step above, the noise is given, and the stop rule is the one of all compiled
-loops (learning/banded_traces.py). The search for the decay time and the fit upside down, in
-``cell``, are drivers around it.
+The loop is the compiled one of all traces (:func:`cofem.learning.banded_traces.em_row`), with the
+M-step above as its site rule. The search for the decay time and the fit upside down, in ``cell``,
+are drivers around it.
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ from typing import NamedTuple
 import numpy as np
 
 from cofem.calcium.half_cauchy.kernel import Kernel
-from cofem.learning.banded_traces import mean_change, mean_settled
-from cofem.learning.sites.rectified_table import second_moment, second_moment_table
+from cofem.learning.banded_traces import em_row
+from cofem.learning.sites.rectified_table import second_moment_table
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.banded.first_order import EXACT
-from cofem.solvers.banded.one_row import WORK_ROWS, moments_row
+from cofem.solvers.banded.one_row import WORK_ROWS
 from cofem.solvers.compiled import compiled
 
 # Share of an EM step that is added to it; below 1 it still converges (Salakhutdinov & Roweis
@@ -96,52 +94,14 @@ def fit_trace(
     q = np.full(n, 1 / kernel.peak**2)
     mean, variance = np.zeros(n), np.empty(n)
     work = np.empty((WORK_ROWS[len(kernel.coefficients)], n))
-    log_det, quadratic, iterations, change = _em_row(
-        kernel.coefficients, y, q, beta, second_moment_table(), u2, max_iter, tol, work, mean,
-        variance,
+    log_det, quadratic, iterations, change = em_row(
+        kernel.coefficients, y, q, beta, second_moment_table(), True, (0.5, u2, RELAXATION),
+        max_iter, tol, work, mean, variance,
     )  # fmt: skip
     log_evidence = -0.5 * (np.count_nonzero(beta) * math.log(2 * math.pi) + log_det + quadratic)
     # Gamma(½, ½u²) of 1/q, as a density of log q.
     prior = -0.5 * float(np.sum(np.log(q) + u2 / q)) + 0.5 * n * math.log(u2 / (2 * math.pi))
     return TraceFit(mean, variance, q, log_evidence, log_evidence + prior, int(iterations), change)
-
-
-@compiled(**EXACT)
-def _em_row(
-    coefficients: np.ndarray,
-    y: np.ndarray,
-    q: np.ndarray,
-    beta: np.ndarray,
-    table: np.ndarray,
-    u2: float,
-    max_iter: int,
-    tol: float,
-    work: np.ndarray,
-    mean: np.ndarray,
-    variance: np.ndarray,
-) -> tuple[float, float, float, float]:
-    """Run EM; q, mean and variance are left as they end.
-
-    Returns log|C_y|, yᵀC_y⁻¹y, the number of iterations and the last change.
-    """
-    n = len(y)
-    dual = np.empty(n)
-    log_det = quadratic = 0.0
-    change, iteration, relaxation = np.inf, 0, RELAXATION
-    for iteration in range(1, max_iter + 1):
-        log_det, quadratic, moved, size = moments_row(
-            coefficients, y, q, beta, work, dual, mean, variance
-        )
-        before, change = change, mean_change(moved, size)
-        if change > before:
-            relaxation = 0.0  # it swings: plain EM, which cannot
-        if mean_settled(change, tol) or iteration == max_iter:
-            break
-        for t in range(n):
-            fresh = 0.5 * (second_moment(mean[t], variance[t], table) + u2)
-            # Over-relaxed: the same fixed point in two thirds of the iterations.
-            q[t] = max(fresh + relaxation * (fresh - q[t]), 0.5 * u2)
-    return log_det, quadratic, float(iteration), change
 
 
 @compiled(**EXACT)

@@ -29,7 +29,7 @@ def model_of(result: Deconvolution, cell: int) -> tuple[Any, np.ndarray, np.ndar
     row = result.row(cell)
     if not math.isfinite(row["tau_d"]):
         raise ValueError(
-            f"cell {cell} has no recursion: it was not fitted, or with a measured kernel"
+            f"cell {cell} has no posterior of z: not fitted, or fitted with a measured kernel"
         )
     kernel = kernel_from_times(row["tau_d"], row["tau_r"], result.framerate)
     x = transformed(row["dff"], row["baseline"], result.response)

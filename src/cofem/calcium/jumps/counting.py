@@ -43,7 +43,8 @@ LEAST_PER_SECOND = 0.02
 # set of the same cells three quarters of the sure jumps around 2.6 noises have a spike, 90 % of
 # those around 3.6, 96 % of those around 5.
 TRUST_HEIGHT = 0.375
-# Frames below this many expected jumps per second belong to no event.
+# Frames below this many expected jumps per second belong to no event. With twice as much one
+# jump of uncertain time falls into two events, each too improbable (seen in simulations).
 FLOOR = 0.6
 # Events below this probability are not listed.
 LEAST_PROBABILITY = 0.05

@@ -12,6 +12,7 @@ from scipy.ndimage import gaussian_filter1d
 
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
 from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
+from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, told, upright_gain
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
@@ -53,6 +54,8 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     >>> found.spikes.shape, found.converged
     ((600,), True)
     """
+    lone = lone_frames(dff, settings.framerate)
+    dff = np.where(lone, np.nan, dff)
     seen = np.isfinite(dff)
     if np.count_nonzero(seen) < MIN_FRAMES:
         return nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
@@ -74,8 +77,15 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     found = search(y[part], there[part], above.framerate, fixed, settings.indicator)
     states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
-    jumps = _in_pieces(states, y - found.constants.level, there, margin)
-    return _assemble(jumps, states, found, noise, above, baseline, settings)
+    jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
+    fit = _assemble(jumps, states, found, noise, above, baseline, settings)
+    left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
+    gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
+    expected = float(jumps.active[part].sum())
+    signs = Signs(
+        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected=expected, gain=gain
+    )
+    return replace(fit, message=doubts(signs))
 
 
 def _fixed(settings: Settings, given_level: bool) -> dict[str, float]:

@@ -57,8 +57,8 @@ def _required(operator: LinearOperator) -> tuple[float, ...]:
 class BandedEStep:
     """Mean, variances and evidence of autoregressive tasks by recursions.
 
-    Equal to the dense E-step up to that one's rounding; products are not counted,
-    because none with Φ are made.
+    The results are those of the dense E-step up to rounding. No products with Φ are made, so none
+    are counted.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class BandedEStep:
     ) -> Moments:
         """Return the exact moments."""
         precision = backend.to_numpy(alpha).astype(np.float64)
-        # What a pull puts at pull/α is taken off the data first.
+        # A pull moves the prior's mean to pull/α. Its image is subtracted from the data first.
         placed = None if pull is None else self._parts(backend.to_numpy(pull)) / precision
         y = self._y if placed is None else self._y - self.family.operator.forward(placed)
         found = banded.moments(self._coefficients, y, precision, self.family.noise_precision)

@@ -1,12 +1,13 @@
 """How precisely the data and the other coordinates know each coordinate, from few probes.
 
-c_j = 1/Σ_jj − α_j. Where the columns of Φ are not coherent, c_j = c θ_j with one number c (the
-mean field of :mod:`cofem.learning.moments.shrinkage`), which the trace of H gives: few, loose
-probes are enough, and what is left of their noise shakes no single coordinate. Where columns are
-coherent it is not so, and the probes see it: their estimates of 1 − h_j = c_j/(α_j + c_j) depart
-from the field by more than their own noise. How much more, relative to the field, is told, and
-the end is not certified. (Cavities of their own from noisy estimates were tried, with memory and
-with shrinkage of each: they never came to rest, and were worse on convolutions too.)
+c_j = 1/Σ_jj − α_j. Where the columns of Φ are not coherent, c_j = c θ_j with one number c (the mean
+field of :mod:`cofem.learning.moments.shrinkage`), which follows from the trace of H: few probes
+with loose tolerances are enough, and their remaining noise disturbs no single coordinate. If
+columns are coherent this does not hold, and the probes show it: their estimates of 1 − h_j =
+c_j/(α_j + c_j) deviate from the mean field by more than their own noise. This excess, relative to
+the field, is returned, and the certificate refuses the end if it is large. (A cavity for every
+coordinate from its own noisy estimate was tried, with averages over iterations and with shrinkage:
+the iterations never settled, and the answers were worse on convolutions too.)
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from cofem.solvers.mean_field import field_factor
 from cofem.solvers.probes import DiagonalEstimate
 from cofem.solvers.systems import Matrix
 
-# What the sums of an iteration still weigh in the next one.
+# The weight that the sums of an iteration keep in the next one.
 MEMORY = 0.8
-# Coordinates in the support that are looked at, each with the one most like it.
+# How many coordinates of the support are checked, each with the one whose column is most similar.
 LOOKED_AT = 4
-# How well their systems are solved.
+# The relative tolerance of their linear systems.
 SPOT_RTOL = 1e-4
 
 
@@ -81,8 +82,8 @@ def lowest_ratio(
     """Return the lowest c_j over cθ_j among a few coordinates, exactly, and the products it took.
 
     Looked at are the ``chosen`` ones and for each the coordinate whose column is most like its:
-    where columns are coherent, a coordinate beside one that is free is hardly known at all, and
-    one number for all calls it well known. ``like`` (D,) has the dtype of the unknowns.
+    if columns are coherent, such a neighbour is hardly determined at all, but one number for all
+    cavities says that it is. ``like`` (D,) has the dtype of the unknowns.
     """
     xp = backend.namespace(alpha)
     norms = operator.column_norms_squared(alpha)

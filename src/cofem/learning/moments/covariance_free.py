@@ -24,11 +24,15 @@ from cofem.solvers.quadrature import log_determinant
 from cofem.solvers.systems import Matrix, posterior_precision
 from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 
-# Where R is not the identity no exact lower bound of h_j is at hand. This one lets an
-# α_j grow fifty times in an iteration, and no more.
+# If R is not the identity, no exact lower bound of h_j is known. This one allows an α_j to grow by
+# a factor of fifty in an iteration.
 LEAST_H = 0.02
-# Behind an R that couples neighbours, a loose solve has its error where it is smooth, and
-# all estimates come out too small together: not noise any more, but a bias.
+# ‖Φ‖² is found by power iteration, which approaches it from below: times this it is a bound.
+NORM_SAFETY = 1.05
+# Products where norms are estimated, by default 64 for those of columns and 60 for ‖Φ‖².
+NORM_PRODUCTS = 64 + 60
+# If R couples neighbours, the error of a loosely solved system is smooth, and all estimates are too
+# small together. That is a bias, not noise, so the tolerance is tighter.
 SPARSIFIED_RTOL = 1e-3
 
 
@@ -82,9 +86,9 @@ class CovarianceFreeEStep:
             self._ceiling = beta * self._norms
         else:
             # Σ_jj ≥ 1/A_jj needs a true bound on ‖φ_j‖², not an estimate.
-            bound = 1.05 * norm_squared(operator, like)
+            bound = NORM_SAFETY * norm_squared(operator, like)
             self._ceiling = xp.ones_like(self._norms) * (beta * bound)
-            self._set_up += 64 + 60  # the norms by probes and the bound by iteration
+            self._set_up += NORM_PRODUCTS
 
     def moments(
         self,
@@ -138,7 +142,7 @@ class CovarianceFreeEStep:
             trace = xp.sum(xp.astype(h, xp.float64))
             count, image = self._count(sparsifier, alpha, iteration), sparsifier.forward(mean)
             h = xp.clip(h, min=LEAST_H, max=1.0)
-            # The data only take away.
+            # The posterior variance is at most the prior's.
             variance = (h if count is None else xp.minimum(h, count)) / alpha
         return Moments(
             mean=mean,
@@ -171,7 +175,7 @@ class CovarianceFreeEStep:
             alpha,
             like=self._like,
             n_probes=options.n_probes,
-            # The probes of the posterior: what chance adds to both cancels in part.
+            # The same probes as for the posterior: part of the random errors then cancels.
             seed=self._seed_of(iteration),
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
@@ -215,7 +219,7 @@ class CovarianceFreeEStep:
         plain = self._sparsifier is None
         if not options.report_probes:
             variance = moments.variance if plain else xp.full_like(self._norms, math.nan)
-            assert variance is not None  # without a report's own probes, the loop's are kept
+            assert variance is not None  # no probes for the report: the loop's
             error = xp.full_like(variance, math.nan)
             return Report(variance, error, math.nan, math.nan)
         theta = self._norms if self._theta is None else self._theta

@@ -181,7 +181,7 @@ class WoodburyEStep(_ExactReport):
         scaled = self._phi / xp.sqrt(alpha)  # Φ α^-½, so that C_y = I/β + scaled scaledᴴ
         root = backend.inverse_cholesky(self._noise + scaled @ _adjoint(scaled))
         whitened = root @ scaled
-        # What a pull puts at pull/α is taken off the data first.
+        # A pull moves the prior's mean to pull/α. Its image is subtracted from the data first.
         placed = None if pull is None else xp.astype(pull, self._phi.dtype, copy=False) / alpha
         y = self._y
         if placed is not None:

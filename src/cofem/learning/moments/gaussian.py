@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cofem import backend
 from cofem.backend import Array
 from cofem.model.model import Family
+
+# What the sites of a step are: an array of precisions in this package; the image model of
+# ``cofem.mri`` has a matrix at every pixel.
+SitesT_contra = TypeVar("SitesT_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class Moments:
         CG steps and rows multiplied by Φ or Φᴴ in this E-step.
     trouble : str
         What went wrong in the solves, in words; empty if nothing did.
+    solutions : array or None
+        The mean and draws of the posterior minus their mean, as they were solved for; given where
+        the site rule learns from draws.
     """
 
     mean: Array
@@ -55,6 +62,7 @@ class Moments:
     cg_steps: int = 0
     products: int = 0
     trouble: str = ""
+    solutions: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -73,14 +81,12 @@ class Report:
     trouble: str = ""
 
 
-class EStep(Protocol):
-    """Posterior moments of one family of tasks; the EM loop never asks how."""
-
-    family: Family
+class MomentStep(Protocol[SitesT_contra]):
+    """Posterior moments under given sites; the loop never asks how."""
 
     def moments(
         self,
-        alpha: Array,
+        alpha: SitesT_contra,
         start: Array | None,
         iteration: int,
         last: bool,
@@ -92,6 +98,12 @@ class EStep(Protocol):
         a prior that is not centred at zero adds: the right-hand side is βΦᴴy + Rᴴ pull.
         """
         ...
+
+
+class EStep(MomentStep[Array], Protocol):
+    """Posterior moments of one family of tasks, and their report at the end."""
+
+    family: Family
 
     def report(self, alpha: Array, moments: Moments) -> Report:
         """Return the final variances and evidence at α."""

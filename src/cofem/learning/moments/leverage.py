@@ -17,6 +17,9 @@ from cofem.operators import LinearOperator
 from cofem.solvers.probes import estimate_diagonal
 from cofem.solvers.systems import SparsifiedGram
 
+# Singular values below this times the largest one, times the longer side of R, count as zero: about
+# 5000 roundings of double precision.
+ROUNDING = 1e-12
 # A direction counts at least this much of itself: a probe's estimate may be negative.
 LEAST = 1e-3
 
@@ -37,7 +40,7 @@ class ExactLeverage:
         xp = backend.namespace(matrix)
         _, sizes, basis = xp.linalg.svd(matrix, full_matrices=False)
         largest = float(xp.max(sizes))
-        rank = int(xp.sum(xp.astype(sizes > 1e-12 * max(matrix.shape) * largest, xp.int64)))
+        rank = int(xp.sum(xp.astype(sizes > ROUNDING * max(matrix.shape) * largest, xp.int64)))
         self._range = matrix @ backend.conj(xp.matrix_transpose(basis[:rank, :]))
 
     def __call__(self, alpha: Array) -> Array:

@@ -1,4 +1,4 @@
-"""How an iteration of expectation propagation stands, in a few numbers."""
+"""A few numbers that say how close an iteration of expectation propagation is to its end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from cofem.learning.sites.shares import Seen, Shares
 
 # Means that differ by more than this many error bars count as apart.
 APART = 0.1
-# An error bar of a coordinate at zero may be tiny; it counts as at least this share of what the
-# data alone say of the coordinate.
+# The error bar of a coordinate near zero may be tiny. At least this share of the error bar that the
+# data alone would give is used.
 LEAST_BAR = 0.01
 
 
 @dataclass
 class Look:
-    """How an iteration stands.
+    """The state of an iteration.
 
     Attributes
     ----------
@@ -32,15 +32,15 @@ class Look:
         The root mean square difference of the means in error bars, over the directions that
         the data determine.
     clipped : float
-        The share of sites at their weakest.
+        The share of sites whose precision is at its lower limit.
     used : float
         The share of the data that the fit uses up.
     departs : float
         See :class:`~cofem.learning.moments.gaussian.Moments`.
     log_move : float
-        How far log β moves next.
+        The next step of log β.
     weight_move : float
-        How far the log of the slabs' weight moved.
+        The last step of the log of the slabs' total weight.
     """
 
     apart: float = math.inf

@@ -3,8 +3,8 @@
 With pruning, a = (1 + κ)/E u²: EM under a prior on the precisions that favours large ones.
 Then a coordinate stays if it stands t = √κ + √(1 + κ) error bars above zero, and for k
 non-zeros among D the right t is √(2 log(D/k)) (Donoho & Johnstone 1994; Abramovich, Benjamini,
-Donoho & Johnstone 2006). k is the number of directions that the data determine, as EM goes. A
-pruned fit uses few of the data, so what it leaves says how large the noise is.
+Donoho & Johnstone 2006). For k we take the number of directions that the data determine, in every
+iteration anew. A pruned fit uses few of the data, so its residual shows how large the noise is.
 """
 
 from __future__ import annotations
@@ -24,16 +24,18 @@ from cofem.learning.sites.ard_precisions import update_precision
 from cofem.learning.stopping import Movement, Verdict
 from cofem.model.model import Model
 
-# Pruning from the start would prune what EM has not seen yet. It begins when at most one
-# coordinate in so many still moves, or so late; while the noise is learned, just then: the
-# noise first has to come down to where the signal shows.
+# Pruning in the first iterations would remove coordinates before EM has estimated them. It begins
+# when at most one coordinate in NEARLY_SETTLED still moves, and at the latest in this iteration. If
+# the noise is learned it begins in just this iteration: its estimate starts high and must fall
+# first.
 NEARLY_SETTLED, LATEST_PRUNING = 100, 15
-# No precision is larger than this beside what the data say of its coordinate; a pruned one
-# would go to infinity.
+# The largest precision, relative to the smallest one: that of a pruned coordinate would grow
+# without limit.
 LARGEST = 1e12
-# A fit that uses more than this share of fewer data than unknowns has not begun to choose.
+# With fewer data than unknowns: a fit that uses more than this share of the data does not yet
+# prefer some coordinates to others,
 ALL_USED = 0.98
-# And most precisions still grow by so much in an iteration.
+# if also more than the share MOST of all precisions grows by this factor in an iteration.
 STILL_GROWING, MOST = 1.02, 0.8
 
 
@@ -95,6 +97,10 @@ class Ard:
         """The noise precision over that of the model."""
         return 1.0 if self.noise is None else self.noise.ratio
 
+    def starts(self, means: list[Array] | None) -> list[Array] | None:
+        """Return where the E-steps start: at the last means."""
+        return means
+
     def sites(self) -> list[tuple[Array, Array | None]]:
         """Return precision and pull of every family, at the model's noise precision."""
         alpha = self.alpha if self.noise is None else self.alpha / self.ratio
@@ -110,7 +116,7 @@ class Ard:
         self._moments = moments
         if self._tol == 0 or before is None:
             return None
-        if self._norms is None:  # behind an R, the error bars themselves
+        if self._norms is None:  # with a sparsifier: the error bars themselves
             variances = [m.variance for m in moments]
             if any(v is None for v in variances):
                 return None
@@ -126,7 +132,7 @@ class Ard:
         return Verdict.SETTLED if settled else None
 
     def _all_used(self, moments: Sequence[Moments]) -> bool:
-        """Whether the prior has no say yet: EM begins so where one coefficient is very large.
+        """Whether the prior has no effect yet, as in the first iterations if a coefficient is huge.
 
         With fewer data than unknowns the mean then stands still, and all precisions only grow.
         """

@@ -33,7 +33,7 @@ def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
         alpha = model.tie.average(count) / model.tie.average(total)
     if model.sparsifier is None:
         return alpha
-    # Rows of an overcomplete R, counted as directions, drive some α up without end.
+    # If R has more rows than columns, some α would otherwise grow without limit.
     return xp.minimum(alpha, SPAN * xp.min(alpha))
 
 

@@ -4,8 +4,8 @@ A coordinate that is seen as v with precision c has the posterior
 
     r_0 δ_0 + Σ_k r_k N(g_k v, g_k / c),
 
-in the notation of :mod:`cofem.learning.sites.mixture`. Nothing of size D × K is kept: the
-probabilities r_k are made again when they are asked for.
+in the notation of :mod:`cofem.learning.sites.mixture`. No array of size D × K is kept: the
+probabilities r_k are computed again when they are needed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.model.model import Tie
 
+# A normal of width zero is a step; its width is at least this, so that nothing is divided by zero.
+LEAST_STD = 1e-300
 # Halvings of the bracket of a quantile: 2⁻⁵⁰ of its width.
 HALVINGS = 50
 # A bracket reaches so many error bars beyond the outermost normal.
@@ -30,7 +32,7 @@ REACH = 12.0
 @final
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """What is kept of them, everything in the shape of z: (D,), or (L, D) for L tasks.
+    """The numbers that define the marginals, in the shape of z: (D,), or (L, D) for L tasks.
 
     Attributes
     ----------
@@ -177,13 +179,13 @@ def _quantile(
 ) -> np.ndarray:
     low = np.min([mean - REACH * std for _, mean, std in parts], axis=0)
     high = np.max([mean + REACH * std for _, mean, std in parts], axis=0)
-    below = sum(share * ndtr(-mean / np.maximum(std, 1e-300)) for share, mean, std in parts)
+    below = sum(share * ndtr(-mean / np.maximum(std, LEAST_STD)) for share, mean, std in parts)
     at_zero = (below <= p) & (p <= below + spike)
     low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         mass = sum(
-            share * ndtr((middle - mean) / np.maximum(std, 1e-300)) for share, mean, std in parts
+            share * ndtr((middle - mean) / np.maximum(std, LEAST_STD)) for share, mean, std in parts
         ) + spike * (middle >= 0)
         low, high = np.where(mass < p, middle, low), np.where(mass < p, high, middle)
     return np.where(at_zero, 0.0, (low + high) / 2)

@@ -7,10 +7,10 @@ from cofem.backend import Array
 from cofem.learning.sites.shares import Seen
 from cofem.model.model import Family, Model
 
-# A site is never weaker or stronger than this beside what the data say of its coordinate.
+# The smallest and the largest precision of a site, relative to that of its cavity.
 WEAKEST, STRONGEST = 1e-3, 1e8
-# A coordinate counts as seen at least with this share of the precision of its column alone, so
-# that nothing is divided by zero.
+# The smallest precision of a cavity, relative to the precision that the column alone would give. It
+# prevents a division by zero.
 UNSEEN = 1e-10
 
 
@@ -18,7 +18,7 @@ def site_weight(seen: Seen, variance: Array, ratio: float) -> Array:
     """Return the site's precision over the cavity's, 1/(c Var) − 1, of the mean over the tasks."""
     xp = backend.namespace(variance)
     share = ratio * seen.precision * xp.mean(variance, axis=0)
-    # Of a coordinate that nothing speaks for the variance may be zero by underflow.
+    # The variance of a coordinate that is certainly zero may underflow to zero.
     return 1 / xp.clip(share, min=1 / (1 + STRONGEST)) - 1
 
 

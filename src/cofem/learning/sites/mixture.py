@@ -25,29 +25,43 @@ import numpy as np
 from cofem.learning.sites.shares import Seen, Shares, normal_shares, rectified_shares
 from cofem.model.model import Tie
 
-# Neighbouring scales differ by this factor in variance, two in size: a finer grid changes the
-# error by less than one per cent.
+# The factor between the variances of neighbouring slabs, a factor of two between standard
+# deviations: a finer grid changes the error by less than one per cent.
 SCALE_RATIO = 4.0
-# The largest scale over the power per non-zero coordinate that the data have if a fifth of what
-# they can determine is non-zero: one coordinate may hold nearly all of it.
+# The largest scale, relative to the mean power of a non-zero coordinate if FIRST_SHARE of what the
+# data can determine is non-zero: one coordinate may have nearly all of the power.
 LARGEST_SCALE = 40.0
 # 24 scales span 4^24: coefficients from 1 to 10^7.
 N_SCALES = 24
-# The share of what the data can determine that is non-zero in the beginning.
+# At the start, so many of the coordinates that the data can determine are taken to be non-zero.
 FIRST_SHARE = 0.2
-# In the beginning that share is spread over so many scales; one that is added later has the
-# same weight at first.
+# At the start that weight is divided equally among so many scales; a scale that is added later
+# starts with the same weight as each of these.
 FIRST_SPREAD = 14
-# A slab whose variance is below this share of the noise that a coordinate is seen with cannot
-# be told from the spike; it would let dense, small coefficients explain the noise.
+# A slab is used only if its variance is larger than this times 1/c, the variance of what is seen of
+# a coordinate. A smaller slab cannot be distinguished from the spike, and it would explain the
+# noise by many small coefficients.
 FAINTEST = 1.0
-# Fewer data than unknowns determine only so many non-zeros per datum: at a share N/D of random
-# orthonormal rows .36 + .54 N/D, which is the limit of state evolution (``phase_transition.py``
-# in the benchmarks) to .03 from N/D = .05 to .8. A tenth more is allowed.
+# With fewer data than unknowns the data determine only a limited number of non-zeros. For random
+# orthonormal rows the limit of state evolution is .36 + .54 N/D non-zeros per datum, to within .03
+# for N/D from .05 to .8 (``phase_transition.py`` in the benchmarks). A tenth more is allowed.
 MOST_PER_DATUM = (1.1 * 0.36, 1.1 * 0.54)
-# The line is one of single tasks. Tasks that share their zeros are held to less: with more, ends
-# at which nearly everything is non-zero were found.
+# The smallest total weight of the slabs, so that its logarithm is finite and slabs can come back.
+LEAST_SLABS = 1e-12
+# That limit is for single tasks. For tasks that share their zeros this smaller one is used: with
+# the larger one some fits ended with nearly all coordinates non-zero.
 MOST_IF_JOINT = 0.5
+
+
+def most_per_datum(ratio: float) -> float:
+    """Return how many non-zeros a datum can tell apart, at ``ratio`` data per unknown.
+
+    Examples
+    --------
+    >>> round(most_per_datum(1 / 3), 2)
+    0.59
+    """
+    return MOST_PER_DATUM[0] + MOST_PER_DATUM[1] * ratio
 
 
 @dataclass(frozen=True)
@@ -102,14 +116,14 @@ class MixturePrior:
         weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
         weights[0] = 1 - share
         ratio = n_data / n_unknowns
-        line = MOST_IF_JOINT if joint else MOST_PER_DATUM[0] + MOST_PER_DATUM[1] * ratio
+        line = MOST_IF_JOINT if joint else most_per_datum(ratio)
         most = line * ratio if ratio < 1 else 1.0
         return cls(scales, weights, tie, half, most, weights, nonnegative)
 
     @property
     def slabs(self) -> float:
         """The total weight of all but the spike; never quite zero."""
-        return max(1 - float(self.weights[0]), 1e-12)
+        return max(1 - float(self.weights[0]), LEAST_SLABS)
 
     def in_use(self, visible: float) -> np.ndarray:
         """Return which components stand above the noise of a typical coordinate."""

@@ -9,6 +9,9 @@ import numpy as np
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.solvers.compiled import compiled
 
+# E z² − (E z)² cancels if z is nearly known: the smallest variance, relative to that of the cavity.
+LEAST_VARIANCE = 1e-14
+
 
 @compiled
 def compiled_shares(
@@ -135,5 +138,5 @@ def truncated_shares(
                 first += shares[i] * sigma * one
                 second += shares[i] * sigma * sigma * (spread + one * one)
             mean[row, j] = first
-            variance[row, j] = max(second - first * first, 1e-14 / c)
+            variance[row, j] = max(second - first * first, LEAST_VARIANCE / c)
     return mean, variance, spike, weights, evidence

@@ -1,9 +1,10 @@
 """The learned prior as a site rule: expectation propagation (Minka 2001).
 
-Each coordinate's prior is stood in for by a Gaussian site exp(−a u²/2 + b u). Leave one site
-out and the coordinate is seen as a value v with precision c (its cavity); its true prior, the
-mixture, gives it a mean and a variance there, and the site becomes the one that gives the
-same. The mean of the Gaussian posterior under all sites and those means agree at the end.
+Each coordinate's prior is replaced by a Gaussian site exp(−a u²/2 + b u). Without its own site, a
+coordinate is known by the data and the other sites as a value v with precision c (its cavity). The
+true prior, the mixture, together with this cavity gives a mean and a variance, and the new site is
+the one that gives the same two numbers. At the end these means and the mean of the Gaussian
+posterior under all sites agree.
 
 Sites are kept relative to the noise precision: the E-steps are made at ``unit`` and asked
 about a·unit/β, so that sites follow β when it moves. (Kept as they are, the site of a large
@@ -36,17 +37,19 @@ from cofem.learning.sites.shares import Seen, Shares
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
-# New sites and old ones are averaged half and half; less of the new where they still swing.
+# The share of the new sites in the average of new and old; the second from iteration LATE on.
 DAMPING, LATE_DAMPING, LATE = 0.5, 0.25, 50
-# The least that log β moves in an iteration while it climbs to a given value.
+# While log β climbs to a given value it rises at least by this much in an iteration.
 LEAST_CLIMB = 0.2
-# At rest: the means differ by tol times this (error bars, root mean square over the directions
-# that the data determine), log β and the log of the slabs' weight move by less, and all this
-# holds for so many iterations.
+# The iterations end when three things hold in IN_A_ROW successive iterations: the two means differ
+# by less than DISTANCE_PER_TOL tol (in error bars, root mean square over the directions that the
+# data determine), and log β and the log of the slabs' weight each move by less than
+# LOG_MOVE_PER_TOL tol.
 DISTANCE_PER_TOL, LOG_MOVE_PER_TOL, IN_A_ROW = 200.0, 100.0, 2
-# Nearly: so few are apart for so many iterations, and the rest is at rest. They swing for ever.
+# They also end when only the share FEW_APART of the coordinates still has two different means in
+# NEARLY_IN_A_ROW successive iterations: some coordinates oscillate without end.
 FEW_APART, NEARLY_IN_A_ROW = 0.01, 15
-# A start that after so many iterations uses more than this share of the data is running away.
+# A start that after PATIENCE iterations uses more than the share HOPELESS of the data diverges.
 PATIENCE, HOPELESS = 15, 0.65
 
 
@@ -84,7 +87,7 @@ class Propagation:
             power, self.n_data, n, model.tie, half, model.nonnegative, len(model.tasks) > 1
         )
         self.units = [self._base * squared_lengths(f, model, like) for f in model.families]
-        # A ridge under which the data's power is the prior's.
+        # The first sites: a ridge under which prior and data have the same power.
         self.precisions = [
             n / (power * ratio) * unit for ratio, unit in zip(self.ratios, self.units, strict=True)
         ]
@@ -97,7 +100,7 @@ class Propagation:
         ]  # fmt: skip
         self.needs_variances = True
         self.products = len(model.tasks)  # for the residuals
-        self.impatient = False  # a start among several, cut as soon as it is hopeless
+        self.impatient = False  # one start among several: it is stopped when it is hopeless
         self.iteration = self._quiet = self._nearly = 0
         self.look = Look()
         self.seen: list[Seen] = []
@@ -123,6 +126,10 @@ class Propagation:
             for member in family.members:
                 found[member] = noise.ratio * family.noise_precision
         return found
+
+    def starts(self, means: list[Array] | None) -> list[Array] | None:
+        """Return where the E-steps start: at the last means."""
+        return means
 
     def sites(self) -> list[tuple[Array, Array | None]]:
         """Return precision and pull of every family, at the model's noise precision."""

@@ -18,8 +18,8 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.sites.rectified_table import compiled_second_moment
 
-# Below this t the series takes over. Above, the differences lose a factor of t⁴; below,
-# the smallest term of the series is e^(−t²/2): where both are beneath rounding's share.
+# Below this t the series is used. Above it, the differences lose a factor of t⁴ to cancellation;
+# below it, the smallest term of the series is e^(−t²/2). Here both errors are small enough.
 SERIES_BELOW = -12.0
 SERIES_BELOW_SINGLE = -7.0
 _TERMS = 24

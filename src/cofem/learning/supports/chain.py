@@ -37,8 +37,8 @@ from cofem.solvers.compiled import compiled
 Matrix = np.ndarray
 Generator = np.random.Generator
 
-# Proposals to join or to leave in every sweep. A number that followed the size of the set would
-# favour some sizes.
+# How often in every sweep it is proposed that a coordinate joins or leaves. A number that depends
+# on the size of the set would make the chain favour some sizes.
 PROPOSALS = 8
 
 
@@ -107,6 +107,7 @@ def run_chain(
     squares = np.sum(phi * phi, axis=1)  # one, or zero for a column of zeros
     s, t = np.empty(d), np.empty(d)
     log_odds, logs = np.zeros(len(scales)), np.empty((d, len(scales)))
+    s_left, t_left, logs_left = np.empty(d), np.empty(d), np.empty((d, len(scales)))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
     drawn_places, drawn_values = np.zeros((kept, most), np.int64), np.zeros((kept, most))
     first, second, inside = np.zeros(d), np.zeros(d), np.zeros(d)
@@ -130,17 +131,24 @@ def run_chain(
                     continue
                 j, a = pick(logs, top, total, random)
                 k = _join(phi, places, slabs, free, gram, k, j, a)
+                q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
+                total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
             elif k > 0:
                 i = int(random.random() * k)
                 j, a = places[i], slabs[i]
                 k = _leave(places, slabs, free, gram, k, j)
-                q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
-                total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
-                if math.log(random.random()) < math.log(k + 1) - math.log(total) - top:
-                    continue
-                k = _join(phi, places, slabs, free, gram, k, j, a)
-            q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
-            total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
+                q_left = look(
+                    gram, squares, correlation, power_of_y, scales, places, slabs, k, s_left, t_left
+                )
+                total_left, top_left = gains(
+                    scales, log_odds, s_left, t_left, q_left, free, beta, degrees, heat, logs_left
+                )
+                if math.log(random.random()) < math.log(k + 1) - math.log(total_left) - top_left:
+                    # What was seen without it is now what there is to see.
+                    s, s_left, t, t_left, logs, logs_left = s_left, s, t_left, t, logs_left, logs
+                    q, total, top = q_left, total_left, top_left
+                else:
+                    k = _join(phi, places, slabs, free, gram, k, j, a)
         if sweep >= draws_from:
             row = sweep - draws_from
             sizes[row] = k

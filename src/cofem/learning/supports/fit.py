@@ -1,4 +1,4 @@
-"""From ends that were not certified to the same posterior by sampling."""
+"""The posterior by sampling, for fits whose end was not certified."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ from cofem.learning.supports.sampler import (
 from cofem.model.model import Model
 from cofem.solvers.compiled import compiled_here
 
-# Entries of Φ up to which chains are run: a sweep takes some milliseconds there.
+# Chains are run only if Φ has at most so many entries: then a sweep takes a few milliseconds.
 LARGEST_MATRIX = 2_000_000
-# The second chain begins with the coordinates that are more probably non-zero than not.
+# The variance of a coordinate that was never non-zero, relative to the largest one.
+LEAST_VARIANCE = 1e-12
+# The second chain starts with the coordinates whose probability of being non-zero is above this.
 LIKELY = 0.5
 
 
@@ -113,7 +115,8 @@ def sampled(
 def _least(variance: Array) -> float:
     """Return a variance that is added where a coordinate was never non-zero."""
     xp = backend.namespace(variance)
-    return 1e-12 * max(float(xp.max(variance)), float(xp.finfo(variance.dtype).tiny) * 1e12)
+    smallest = float(xp.finfo(variance.dtype).tiny)
+    return max(LEAST_VARIANCE * float(xp.max(variance)), smallest)
 
 
 def _teller(

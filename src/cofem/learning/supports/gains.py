@@ -1,4 +1,4 @@
-"""What a set of non-zero coordinates leaves to see, and what any other column would add to it.
+"""What a set of non-zero coordinates leaves unexplained, and what each other column would explain.
 
 The notation is that of :mod:`cofem.learning.supports.chain`. All functions are compiled.
 """
@@ -11,14 +11,14 @@ import numpy as np
 
 from cofem.solvers.compiled import compiled
 
-# Shares of a column, or of y, below this are rounding.
+# A part of a column, or of y, that is smaller than this relative to the whole is only rounding.
 ROUNDING = 1e-14
-# Odds below e to this of the best are nothing.
+# Odds smaller than exp(NEGLIGIBLE) times the largest ones count as zero.
 NEGLIGIBLE = -40.0
-# A weight is never smaller, so that it has a logarithm.
+# The smallest weight, so that its logarithm is finite.
 TINY = 1e-300
-# Below this t the normal distribution is found by a continued fraction, whose first terms are
-# exact to 1e-10 there.
+# Below this t the normal distribution function is computed by a continued fraction, whose first
+# TERMS terms are exact to 1e-10 there.
 FRACTION_BELOW, TERMS = -4.0, 16
 
 Matrix = np.ndarray
@@ -118,30 +118,71 @@ def gains(
 ) -> tuple[float, float]:
     """Write the log odds of every free coordinate and slab; return their sum and its scale.
 
-    If ``positive``, of slabs that are half-normal: for that β must be given.
+    If ``positive``, of slabs that are half-normal: for that β must be given. Most coordinates are
+    often far from any odds that count, and are passed over without a logarithm for every slab.
     """
-    top = -math.inf
+    least = _least_top(scales, log_odds, s, t, q, free, beta, degrees, heat, positive) + NEGLIGIBLE
+    best_odds, top, total = np.max(log_odds), -math.inf, 0.0
     for j in range(len(s)):
+        most = -math.inf
+        if free[j]:  # a slab takes up at most t²/s
+            most = best_odds + heat * _gain(
+                t[j] * t[j] / max(s[j], ROUNDING), t[j], q, beta, degrees, positive
+            )
+        if most < least:
+            logs[j] = -math.inf
+            continue
         for a in range(len(scales)):
-            if not free[j]:
-                logs[j, a] = -math.inf
-                continue
             grown = 1 + scales[a] * s[j]
-            fall = scales[a] * t[j] * t[j] / grown
-            if positive:
-                gain = log_one_sided(math.copysign(math.sqrt(beta * fall), t[j]))
-            elif beta > 0:
-                gain = 0.5 * beta * fall
-            else:
-                gain = -0.5 * degrees * math.log(max(1 - fall / q, ROUNDING))
+            gain = _gain(scales[a] * t[j] * t[j] / grown, t[j], q, beta, degrees, positive)
             logs[j, a] = log_odds[a] + heat * (gain - 0.5 * math.log(grown))
             top = max(top, logs[j, a])
-    total = 0.0
     for j in range(len(s)):
         for a in range(len(scales)):
             if logs[j, a] - top > NEGLIGIBLE:
                 total += math.exp(logs[j, a] - top)
     return total, top
+
+
+@compiled
+def _gain(fall: float, t: float, q: float, beta: float, degrees: float, positive: bool) -> float:
+    """Return by how much the log likelihood grows where a slab takes ``fall`` off q."""
+    if positive:
+        return log_one_sided(math.copysign(math.sqrt(beta * fall), t))
+    if beta > 0:
+        return 0.5 * beta * fall
+    return -0.5 * degrees * math.log(max(1 - fall / q, ROUNDING))
+
+
+@compiled
+def _least_top(
+    scales: Matrix,
+    log_odds: Matrix,
+    s: Matrix,
+    t: Matrix,
+    q: float,
+    free: Matrix,
+    beta: float,
+    degrees: float,
+    heat: float,
+    positive: bool,
+) -> float:
+    """Return the largest log odds of one coordinate that promises much.
+
+    The largest of all is no less, so that what is far below this one is far below that.
+    """
+    promising, most = -1, -math.inf
+    for j in range(len(s)):
+        promise = t[j] * (abs(t[j]) if positive else t[j]) / max(s[j], ROUNDING)
+        if free[j] and promise > most:
+            promising, most = j, promise
+    found = -math.inf
+    for a in range(len(scales) if promising >= 0 else 0):
+        grown = 1 + scales[a] * s[promising]
+        fall = scales[a] * t[promising] ** 2 / grown
+        gain = _gain(fall, t[promising], q, beta, degrees, positive)
+        found = max(found, log_odds[a] + heat * (gain - 0.5 * math.log(grown)))
+    return found
 
 
 @compiled

@@ -20,7 +20,14 @@ import numpy as np
 
 from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.learning.supports.chain import PROPOSALS, draw_weights, pick
-from cofem.learning.supports.gains import gains, log_twice_normal, look, precision_of, score
+from cofem.learning.supports.gains import (
+    ROUNDING,
+    gains,
+    log_twice_normal,
+    look,
+    precision_of,
+    score,
+)
 from cofem.solvers.compiled import compiled
 
 Matrix = np.ndarray
@@ -139,23 +146,26 @@ def _join_or_leave(
     """Propose that coordinates join or leave; return how many there are then."""
     n, most, known = phi.shape[1], len(places), False
     total = top = 0.0
+    # Of the state itself: known while proposals are refused. The others are of it without one.
+    own_s, own_t, own_logs = np.empty(len(s)), np.empty(len(t)), np.empty(logs.shape)
     for _ in range(PROPOSALS):
         luck, old = math.log(random.random()), values[:k].copy()
         if random.random() < 0.5:
             if k >= most:
                 continue
             if not known:
-                look(gram, squares, correlation, power, scales, places, slabs, k, s, t)
-                total, top = gains(scales, log_odds, s, t, 1.0, free, beta, n, heat, logs, True)
+                look(gram, squares, correlation, power, scales, places, slabs, k, own_s, own_t)
+                total, top = gains(
+                    scales, log_odds, own_s, own_t, 1.0, free, beta, n, heat, own_logs, True
+                )
                 known = True
             rest, last = _values(
                 gram, correlation, scales, places, slabs, k, beta, values, False, random
             )
-            # The new values have W of at most 2^k: often that is too little already.
             luck -= math.log(total) + top - math.log(k + 1) - rest - last
-            if luck >= k * math.log(2):
+            if luck >= k * math.log(2):  # the new values have W of at most 2^k
                 continue
-            j, a = pick(logs, top, total, random)
+            j, a = pick(own_logs, top, total, random)
             places[k], slabs[k], gram[k] = j, a, phi @ phi[j]
             after, _ = _values(
                 gram, correlation, scales, places, slabs, k + 1, beta, values, True, random
@@ -171,17 +181,16 @@ def _join_or_leave(
             before, _ = _values(
                 gram, correlation, scales, places, slabs, k, beta, values, False, random
             )
-            free[j], known = True, True
+            free[j] = True
             look(gram, squares, correlation, power, scales, places, slabs, k - 1, s, t)
-            total, top = gains(scales, log_odds, s, t, 1.0, free, beta, n, heat, logs, True)
+            left, best = gains(scales, log_odds, s, t, 1.0, free, beta, n, heat, logs, True)
             rest, last = _values(
                 gram, correlation, scales, places, slabs, k - 1, beta, values, True, random
             )
-            if luck < math.log(k) - math.log(total) - top + rest + last - before:
-                k -= 1
+            if luck < math.log(k) - math.log(left) - best + rest + last - before:
+                k, known = k - 1, False
             else:
-                free[j], known = False, False
-                values[:k] = old
+                free[j], values[:k] = False, old
     return k
 
 
@@ -202,17 +211,9 @@ def _to_the_end(
 
 @compiled
 def _values(
-    gram: Matrix,
-    correlation: Matrix,
-    scales: Matrix,
-    places: Matrix,
-    slabs: Matrix,
-    k: int,
-    beta: float,
-    values: Matrix,
-    draw: bool,
-    random: Generator,
-) -> tuple[float, float]:
+    gram: Matrix, correlation: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k: int,
+    beta: float, values: Matrix, draw: bool, random: Generator,
+) -> tuple[float, float]:  # fmt: skip
     """Draw values above zero if asked to; return log W without the first to be drawn, and its.
 
     The first to be drawn is the last on the list. With L Lᵀ = Φ_SᵀΦ_S + diag(1/v) the i-th is
@@ -280,7 +281,7 @@ def _refresh(
         energy -= 2 * correlation[places[i]] * values[i]
         for m in range(k):
             energy += precision[i, m] * values[i] * values[m]
-    return max(energy, 1e-14 * power)
+    return max(energy, ROUNDING * power)
 
 
 @compiled

@@ -22,40 +22,42 @@ from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
 from cofem.model.model import Model
 
-# Operations up to which chains are run: ten or twenty seconds where there are that many non-zeros.
+# Chains are run if they need at most so many operations: ten to twenty seconds.
 LARGEST_COST = 6e9
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
-# Sweeps before those that count, and that count, of every chain; then they are compared.
+# The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
 WARMING, COUNTED = 100, 200
-# Chains that disagree go on, so many times, each time twice as long.
+# Chains whose means differ too much are continued this many times, each time with twice as many
+# sweeps; then the first of their sweeps are discarded too, since they may not have settled yet.
 LONGER = 2
-# The root mean square difference of the chains' means, in error bars: each is known to about
-# that over √2.
-AGREE = 0.25
-# A start with so many times the coordinates that another chain found is no help.
+# The root mean square difference of the chains' means, in error bars of the posterior. Below the
+# first number the chains stop: their own error adds less than its square over eight to the error of
+# the mean. Below the second number they agree.
+ENOUGH, AGREE = 0.1, 0.25
+# A start with more than this times the number of coordinates that the other chain found is not
+# used.
 MANY_MORE = 2
-# Coordinates that are non-zero less often hardly enter the comparison.
-RARE = 0.05
-# The evidence of the first sweep counts to this power; the powers rise towards the second number,
-# and from one on they stay: for the last of the sweeps that do not count.
+# Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
+# linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
+# one.
 HOTTEST, COOLED = 0.1, 2.0
-# Slabs differ by this factor in variance, two in size: a coarser grid tells equal sizes from
-# unequal ones less well. The smallest is so large beside the noise.
+# The factor between the variances of neighbouring slabs (a coarser grid distinguishes equal from
+# unequal coefficients less well), and the smallest one relative to the noise variance.
 SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
-# Coefficients of coherent columns may cancel: the largest slab is this much larger than the
-# largest single coefficient that explains y.
+# Coefficients of coherent columns may cancel each other: the largest slab is larger by this factor
+# than the largest coefficient with which a single column can explain y.
 CANCELLING = 100.0
 MOST_SLABS = 24
-# A chain is left for the callback after so many sweeps.
+# The callback is called after so many sweeps of a chain.
 BLOCK = 25
-# A chain that fills this share of the places it has wants more than can be sampled.
+# A chain that uses more than this share of its places needs more than can be sampled.
 FULL = 0.8
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """What the chains say.
+    """The result of the chains.
 
     Attributes
     ----------
@@ -64,7 +66,7 @@ class Sampled:
     noise_precision : float
         One over the mean of the noise variance.
     distance : float
-        Of the two chains' means, in error bars.
+        Of the two chains' means, in error bars of all coordinates together.
     sweeps : int
         Of both chains, those that count.
     stopped : bool
@@ -96,6 +98,17 @@ def most_nonzeros(unknowns: int) -> int:
     while sampling_cost(unknowns, k + 1) <= LARGEST_COST:
         k += 1
     return k
+
+
+def most_sweeps(unknowns: int, nonzeros: int) -> int:
+    """Return how many sweeps of two chains can be made at once at that cost.
+
+    Examples
+    --------
+    >>> most_sweeps(200, 8), most_sweeps(5000, 6)
+    (5165, 336)
+    """
+    return int(LARGEST_COST * (WARMING + COUNTED) / sampling_cost(unknowns, nonzeros))
 
 
 def columns_alike(model: Model, likely: np.ndarray) -> bool:
@@ -139,8 +152,8 @@ def sample_supports(
     columns = np.ascontiguousarray((phi / lengths).T)
     scales = _scales(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
-    # Values and noise belong to the state of a chain where no value may be negative. Where nothing
-    # is non-zero yet, all of y is noise: a chain that believed in less would fill up first.
+    # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
+    # non-zero coordinates takes all of y as noise: with less noise it would add too many at once.
     all_noise = len(y) / max(float(y @ y), np.finfo(np.float64).tiny)
     from_noise = (np.empty(0), all_noise) if model.nonnegative else ()
     first = _Chain(columns, y, scales, beta, seed, nothing, from_noise)
@@ -158,15 +171,19 @@ def sample_supports(
             return None
     chains = [first, second]
     count, distance, stopped = COUNTED, math.inf, False
+    longest = most_sweeps(len(columns), max(chain.size for chain in chains))
     for again in range(LONGER + 1):
         stopped = any(chain.go_on(count, tell) for chain in chains)
         chains = [chain for chain in chains if chain.counted]
         if stopped and len(chains) < 2:
             break
         distance = _distance(*chains)
-        if stopped or distance <= AGREE or again == LONGER:
-            break
         count *= 2
+        if stopped or distance <= ENOUGH or again == LONGER or count > longest:
+            break
+        if again == 0:
+            for chain in chains:
+                chain.forget()
     best = _those_that_count(chains) if len(chains) == 2 else chains
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
@@ -211,6 +228,11 @@ class _Chain:
         self._run(powers, counts=False)
         return self.size <= FULL * self._most
 
+    def forget(self) -> None:
+        """Let the sweeps so far not count, and stay where they ended."""
+        self.counted, self._sums = 0, np.zeros_like(self._sums)
+        self.noise, self.scores, self._kept = [], [], []
+
     def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
         """Make sweeps that count; return whether ``tell`` asked to stop."""
         for _ in range(0, sweeps, BLOCK):
@@ -248,19 +270,17 @@ class _Chain:
 
 
 def _distance(one: _Chain, other: _Chain) -> float:
-    """Return how far the means are apart, in error bars, over coordinates that matter."""
+    """Return how far the means are apart beside the spread of all coordinates together."""
     (sums, _, n), (more, _, m) = one.draws(), other.draws()
     total = (sums + more) / (n + m)
-    variance = total[1] - total[0] ** 2
-    counts = (total[2] > RARE) & (variance > 0)
-    if not np.any(counts):
+    variance = float(np.sum(total[1] - total[0] ** 2))
+    if variance <= 0:
         return 0.0
-    apart = (one.mean - other.mean)[counts] ** 2 / variance[counts]
-    return float(np.sqrt(np.mean(apart)))
+    return math.sqrt(float(np.sum((one.mean - other.mean) ** 2)) / variance)
 
 
 def _those_that_count(chains: list[_Chain]) -> list[_Chain]:
-    """Leave a chain out that stayed at a place far less probable than the other's.
+    """Leave out a chain that stayed at a mode far less probable than the other one's.
 
     Between two modes that no move connects the time spent says nothing about their weights, but
     the posterior density does: a chain whose density is below the other's by more than both

@@ -34,9 +34,9 @@ class EdgePrior:
 
     Attributes
     ----------
-    tensor : array (P, n, n)
-        T.
-    factor : array (P, n, n)
+    tensor : array (B·P, n, n)
+        T, for each of the B groups of images that are known apart.
+    factor : array (B·P, n, n)
         F with F Fᵀ = T, for draws.
     spread : array (P,)
         The trace of S over n: the mean prior variance of a gradient.
@@ -63,7 +63,8 @@ class EdgeLearner:
         contrast. "axis": one variance for each direction. "pixel": one variance. The
         last four are kept to measure what each step brings.
     n_parts : int
-        2 where the first half of the images are real and the second imaginary parts.
+        2 where the first half of the images are real and the second imaginary parts. Where
+        ``edges`` have the two apart, each has a covariance of its own.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class EdgeLearner:
         if ties not in TIES:
             raise ValueError(f"ties must be one of {', '.join(TIES)}, got {ties!r}")
         self._edges, self._shrinkage, self._ties = edges, shrinkage, ties
-        self._n_parts = n_parts
+        self._n_parts = n_parts // edges.n_apart  # in one matrix
         self._smooth = Smoothing(edges.shape, coupling)
         weight = self._smooth.column_norms_squared(np.empty(0))
         self.neighbours = 1 / float(weight[0])
@@ -119,8 +120,13 @@ class EdgeLearner:
     def _averaged(self, moments: Array) -> Array:
         """Average over neighbours; row by row where a row fits the processor's cache."""
         if not backend.is_numpy(moments):
-            return self._smooth.forward(moments)
-        return np.stack([np.asarray(self._smooth.forward(row)) for row in np.asarray(moments)])
+            xp = backend.namespace(moments)
+            rows = xp.reshape(moments, (-1, self._edges.size))
+            return xp.reshape(self._smooth.forward(rows), moments.shape)
+        rows = np.asarray(moments).reshape(-1, self._edges.size)
+        return np.stack([np.asarray(self._smooth.forward(row)) for row in rows]).reshape(
+            moments.shape
+        )
 
     def _unpacked(self, packed: Array) -> Array:
         xp = backend.namespace(packed)
@@ -132,7 +138,7 @@ class EdgeLearner:
         if self._ties == "tensor":
             return covariance
         xp = backend.namespace(covariance)
-        axes, n_images = self._edges.n_axes, self._edges.n_images
+        axes, n_images = self._edges.n_axes, self._edges.n_together
         blocks = np.kron(np.eye(axes), np.ones((n_images, n_images)))
         if self._ties == "contrasts":
             return covariance * _constant(blocks, covariance)
@@ -150,13 +156,18 @@ class EdgeLearner:
 
     def _prior(self, covariance: Array, floor: Array) -> EdgePrior:
         xp = backend.namespace(covariance)
-        axes, n_images = self._edges.n_axes, self._edges.n_images
+        axes, n_images = self._edges.n_axes, self._edges.n_together
         groups, members = axes * self._n_parts, n_images // self._n_parts
         variances = xp.linalg.diagonal(covariance)  # (P, n)
         target = xp.mean(xp.reshape(variances, (-1, groups, members)), axis=2)
         target = xp.repeat(target, members, axis=1)
-        added = self._shrinkage * target + xp.concat([floor] * axes)[None, :]
+        least = xp.reshape(floor, (self._edges.n_apart, 1, n_images))
+        least = xp.concat([least] * axes, axis=2) + 0 * xp.reshape(
+            target, (self._edges.n_apart, self._edges.size, -1)
+        )
+        added = self._shrinkage * target + xp.reshape(least, target.shape)
         spread = xp.mean((1 - self._shrinkage) * variances + added, axis=1)
+        spread = xp.mean(xp.reshape(spread, (self._edges.n_apart, -1)), axis=0)
         if backend.is_numpy(covariance):
             tensor, factor = np.empty_like(covariance), np.empty_like(covariance)
             weight = covariance.dtype.type(1 - self._shrinkage)

@@ -3,7 +3,8 @@
 I real images (the contrasts, or their real and imaginary parts) are rows (S, I, P), P pixels
 flattened. At a pixel the differences to the previous pixel along each axis, of all images,
 are one vector of n = axes · I numbers, direction first. T is a symmetric matrix n × n at
-every pixel.
+every pixel. Where the prior knows B groups of images apart (real parts, and imaginary parts that
+are nearly zero), each group has n = axes · I/B numbers and pixels of its own: B·P of them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class Edges:
         The image axes, two or three.
     n_images : int
         I.
+    n_apart : int
+        B.
 
     Examples
     --------
@@ -39,10 +42,11 @@ class Edges:
            [ 0.,  2.]])
     """
 
-    def __init__(self, shape: tuple[int, ...], n_images: int) -> None:
-        self.shape, self.n_images = tuple(shape), n_images
+    def __init__(self, shape: tuple[int, ...], n_images: int, n_apart: int = 1) -> None:
+        self.shape, self.n_images, self.n_apart = tuple(shape), n_images, n_apart
         self.n_axes, self.size = len(shape), math.prod(shape)
-        self.n_components = self.n_axes * n_images
+        self.n_together = n_images // n_apart
+        self.n_components = self.n_axes * self.n_together
         index = np.arange(self.size, dtype=np.int64).reshape(shape)
         self._previous = np.stack([np.roll(index, 1, axis).ravel() for axis in range(self.n_axes)])
 
@@ -53,44 +57,62 @@ class Edges:
         ).reshape(self.n_axes - 1, lines.size)
 
     def gradient(self, x: Array) -> Array:
-        """R x: (S, I, P) to (S, P, n)."""
+        """R x: (S, I, P) to (S, B·P, n)."""
+        xp = backend.namespace(x)
+        x = xp.reshape(x, (-1, self.n_together, self.size))
         if backend.is_numpy(x):
             out = np.empty((x.shape[0], self.size, self.n_components), dtype=x.dtype)
             _gradient(np.ascontiguousarray(x), self._previous, out)
-            return out
-        xp = backend.namespace(x)
+            return self._in_rows(out)
         parts = [x - self._shift(x, axis, 1) for axis in range(self.n_axes)]
-        return xp.moveaxis(xp.concat(parts, axis=1), 1, 2)
+        return self._in_rows(xp.moveaxis(xp.concat(parts, axis=1), 1, 2))
+
+    def _in_rows(self, g: Array) -> Array:
+        xp = backend.namespace(g)
+        return xp.reshape(g, (-1, self.n_apart * self.size, self.n_components))
 
     def adjoint(self, g: Array) -> Array:
-        """Rᵀ g: (S, P, n) to (S, I, P)."""
+        """Rᵀ g: (S, B·P, n) to (S, I, P)."""
+        xp = backend.namespace(g)
+        g = xp.reshape(g, (-1, self.size, self.n_components))
         if backend.is_numpy(g):
-            out = np.zeros((g.shape[0], self.n_images, self.size), dtype=g.dtype)
-            _adjoint(np.ascontiguousarray(g), self._previous, out)
-            return out
-        return self._sum_back(backend.namespace(g).moveaxis(g, 2, 1))
+            sums = np.zeros((g.shape[0], self.n_together, self.size), dtype=g.dtype)
+            _adjoint(np.ascontiguousarray(g), self._previous, sums)
+            return sums.reshape(-1, self.n_images, self.size)
+        return xp.reshape(self._sum_back(xp.moveaxis(g, 2, 1)), (-1, self.n_images, self.size))
 
     def packed(self, tensor: Array) -> Array:
-        """Return T as :meth:`add_prior` wants it: NumPy's upper triangle as rows."""
+        """Return T as :meth:`add_prior` wants it: NumPy's upper triangles as rows (B, …, P)."""
         if not backend.is_numpy(tensor):
             return tensor
         rows, columns = np.triu_indices(self.n_components)
-        return np.ascontiguousarray(tensor[:, rows, columns].T)
+        upper = np.asarray(tensor)[:, rows, columns].reshape(self.n_apart, self.size, -1)
+        return np.ascontiguousarray(np.swapaxes(upper, 1, 2))
 
     def add_prior(self, x: Array, packed: Array, out: Array) -> Array:
         """Return out + Rᵀ T R x for a :meth:`packed` T; NumPy's ``out`` changes in place."""
-        if backend.is_numpy(x):
-            _add_prior(x, packed, self._lines, self.shape[-1], out)
-            return out
         xp = backend.namespace(x)
-        inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (P, n, S)
-        return out + self._sum_back(xp.moveaxis(inner, 2, 0).mT)
+        if backend.is_numpy(x):
+            each = (-1, self.n_together, self.size)  # views: the parts of a row lie side by side
+            sums = np.asarray(out).reshape(each)
+            _add_prior(xp.reshape(x, each), packed, self._lines, self.shape[-1], sums)
+            return sums.reshape(out.shape)
+        inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (B·P, n, S)
+        return out + self.adjoint(xp.moveaxis(inner, 2, 0))
 
     def diagonal(self, tensor: Array) -> Array:
         """Return the diagonal of Rᵀ T R, shape (I, P)."""
         xp = backend.namespace(tensor)
+        parts = [
+            self._diagonal(tensor[b * self.size : (b + 1) * self.size, ...])
+            for b in range(self.n_apart)
+        ]
+        return xp.concat(parts)
+
+    def _diagonal(self, tensor: Array) -> Array:
+        xp, n = backend.namespace(tensor), self.n_together
         long = [axis for axis in range(self.n_axes) if self.shape[axis] > 1]
-        five = xp.reshape(tensor, (-1, self.n_axes, self.n_images, self.n_axes, self.n_images))
+        five = xp.reshape(tensor, (-1, self.n_axes, n, self.n_axes, n))
         total = xp.zeros_like(five[:, 0, :, 0, 0].T)
         for axis in long:
             own = xp.linalg.diagonal(five[:, axis, :, axis, :]).T  # (I, P)
@@ -101,10 +123,10 @@ class Edges:
         return total
 
     def _sum_back(self, g: Array) -> Array:
-        total = backend.namespace(g).zeros_like(g[:, : self.n_images, :])
+        total = backend.namespace(g).zeros_like(g[:, : self.n_together, :])
         for axis in range(self.n_axes):
-            first = axis * self.n_images
-            part = g[:, first : first + self.n_images, :]
+            first = axis * self.n_together
+            part = g[:, first : first + self.n_together, :]
             total = total + part - self._shift(part, axis, -1)
         return total
 
@@ -139,13 +161,17 @@ def _adjoint(g: Any, previous: Any, out: Any) -> None:
 
 @compiled(**_OPTIONS)
 def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
-    """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory."""
+    """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory.
+
+    Rows take the B groups of pixels of T in turn.
+    """
     n_images, n_axes = x.shape[1], lines.shape[0] + 1
     n = n_axes * n_images
     g = np.empty((n, width), dtype=x.dtype)
     v = np.empty((n, width), dtype=x.dtype)
     last = (n_axes - 1) * n_images
     for s in range(x.shape[0]):
+        own = packed[s % packed.shape[0]]
         for line in range(lines.shape[1]):
             here = line * width
             for c in range(n_images):
@@ -160,11 +186,11 @@ def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
             k = 0
             for a in range(n):
                 for j in range(width):
-                    v[a, j] += packed[k, here + j] * g[a, j]
+                    v[a, j] += own[k, here + j] * g[a, j]
                 k += 1
                 for b in range(a + 1, n):
                     for j in range(width):
-                        value = packed[k, here + j]
+                        value = own[k, here + j]
                         v[a, j] += value * g[b, j]
                         v[b, j] += value * g[a, j]
                     k += 1

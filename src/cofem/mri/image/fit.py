@@ -10,9 +10,10 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.image.model import ImageModel, Learned
+from cofem.mri.image.model import ImageModel
 from cofem.mri.image.options import ImageOptions, Progress
 from cofem.mri.image.precision import ImagePrecision
+from cofem.mri.image.rule import Learned, learn
 from cofem.mri.scanner.encoding import Encoding
 from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.noise import noise_ceiling
@@ -31,7 +32,7 @@ class ImageFit:
     Attributes
     ----------
     model, learned
-        Of :mod:`cofem.mri.image.model`.
+        Of :mod:`cofem.mri.image.model` and :mod:`cofem.mri.image.rule`.
     units : array (L, 1)
         What the scaled images are multiplied by.
     phases : array (L, P), or 1.0
@@ -89,6 +90,7 @@ def fit_image(
     options: ImageOptions,
     seed: int,
     callback: Callable[[Progress], None] | None = None,
+    phase: np.ndarray | None = None,
 ) -> ImageFit:
     """Learn edges, noise and phase.
 
@@ -102,8 +104,12 @@ def fit_image(
         Which contrasts have a smooth phase that is to be found.
     options, seed, callback
         As for :func:`cofem.mri.reconstruct`.
+    phase : array (L, P), optional
+        exp(iφ) as another fit found it; it is taken as it is.
     """
-    first = None if real or not smooth.any() else data.first_phase(smooth)
+    first = None
+    if smooth.any() and not real:
+        first = data.first_phase(smooth) if phase is None else phase.reshape(-1, *data.shape)
     encoding = data.encoding(real, first)
     kspace = backend.from_numpy(data.kspace, data.like)
     xp = backend.namespace(kspace)
@@ -115,7 +121,7 @@ def fit_image(
     projected = projected / encoding.by_image(level)[:, None]
     model = ImageModel(
         encoding, projected, power, options, seed, data.centered, smooth & (not real),
-        start / encoding.by_image(level)[:, None],
+        start / encoding.by_image(level)[:, None], phase is not None,
     )  # fmt: skip
     units = backend.to_numpy(level)[:, None]
     given, most = None, noise_ceiling(data) / units[:, 0]
@@ -125,7 +131,7 @@ def fit_image(
         scaled = np.maximum(noise_std, least) / units[:, 0]
         given = xp.astype(backend.from_numpy(scaled, data.like), xp.float32)
     ceiling = xp.astype(backend.from_numpy(most, data.like), xp.float32)
-    learned = model.learn(given, callback, ceiling)
+    learned = learn(model, given, callback, ceiling)
     phases: Any = 1.0
     if first is not None:
         phases = first.reshape(len(first), -1)

@@ -24,7 +24,7 @@ class ImageOptions:
     n_draws : int
         Posterior draws for each M-step.
     mean_rtol : float
-        The mean's residual may be this fraction of the prior's pull on it.
+        Allowed residual of the system for the mean, relative to the prior's term in it.
     draw_rtol : float
         The draws' residual may be this fraction of their right-hand sides.
     floor : float

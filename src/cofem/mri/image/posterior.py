@@ -13,9 +13,9 @@ from cofem.mri.image.countdown import Call, Countdown
 from cofem.mri.image.fit import ImageFit, Measured, fit_image
 from cofem.mri.image.held_out import Evidence, choose_folds
 from cofem.mri.image.intervals import Spread
-from cofem.mri.image.model import Learned
 from cofem.mri.image.options import ImageOptions
 from cofem.mri.image.residual import marks_of
+from cofem.mri.image.rule import Learned
 from cofem.mri.result import Reconstruction
 
 PHASES = ("auto", "smooth", "none")
@@ -39,7 +39,7 @@ def reconstruct_image(
     callback: Call | None = None,
     show: Call | None = None,
 ) -> Reconstruction:
-    """Learn, without some samples and with all, then report.
+    """Learn, with all samples and without some, then report.
 
     ``callback`` sees the iterations of the fit to all samples, ``show`` those of every fit.
     """
@@ -62,17 +62,20 @@ def reconstruct_image(
     )
 
     choose = choose and bool(folds)
-    n_short = len(folds) + (2 if choose else 0)
-    count = Countdown(show, [coarse.max_iter] * n_short + [options.max_iter])
+    tries = 2 if choose else 0
+    lengths = [coarse.max_iter] * tries + [options.max_iter] + [coarse.max_iter] * len(folds)
+    count = Countdown(show, lengths)
 
-    def fitted(kept: Measured, chosen: np.ndarray) -> ImageFit:
-        return fit_image(kept, real, noise_std, chosen, coarse, seed, count.stage())
+    def fitted(kept: Measured, chosen: np.ndarray, phase: np.ndarray | None = None) -> ImageFit:
+        return fit_image(kept, real, noise_std, chosen, coarse, seed, count.stage(), phase)
 
     if choose:
         smooth = _chosen_phase(fitted, data.coarser(), seed)
-    for index, left_out in enumerate(folds):
-        evidence.add(fitted(data.without(left_out), smooth), data, left_out, seed + index)
     final = fit_image(data, real, noise_std, smooth, options, seed, count.stage(callback))
+    for index, left_out in enumerate(folds):
+        # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
+        fold = fitted(data.without(left_out), smooth, final.phases if smooth.any() else None)
+        evidence.add(fold, data, left_out, seed + index)
     put_back, marks = marks_of(data, final.image, real)
     plain = final.draws(n_samples, seed)
     spread = Spread.learned(data, final.image, plain, evidence, marks)

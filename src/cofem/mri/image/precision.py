@@ -180,7 +180,7 @@ class ImagePrecision:
         """Draw from N(0, Q), (number, I·P): solved with Q they are draws from N(0, Q⁻¹)."""
         xp = backend.namespace(like)
         noise = self.encoding.draw(random, number, self.factor)
-        white = random.normal((number, self.edges.size, self.edges.n_components), like)
+        white = random.normal((number, *self.prior.factor.shape[:2]), like)
         inner = apply_at_pixels(self.prior.factor, white)
         if self.strength != 1:
             inner = self.strength**0.5 * inner

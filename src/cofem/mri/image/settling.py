@@ -3,9 +3,7 @@
 The measure of a change and the verdicts are those of every fit (:mod:`cofem.learning.loop`,
 :mod:`cofem.learning.stopping`). The rule is this model's own: there, a coordinate has settled
 when it moves by a small share of its error bar, but here the prior of every pixel is learned from
-a draw or two, another one in every iteration, and the images never stand still. For the same
-reason the loop is the model's own: between two iterations the phase is turned away, which changes
-the unknowns, the operator and the last mean together, where the common loop changes sites alone.
+a draw or two, another one in every iteration, and the images never stand still.
 """
 
 from __future__ import annotations

@@ -107,8 +107,11 @@ class RealEncoding(Encoding):
         xp = backend.namespace(mask)
         self.shape = tuple(mask.shape[1:])
         self._axes = tuple(range(-len(self.shape), 0))
-        both = (mask + mirrored(mask, self._axes)) / 2
-        self._weights = both[..., : self.shape[-1] // 2 + 1]
+        self._cut = varying_axes(mask)
+        both, last = (mask + mirrored(mask, self._axes)) / 2, self._cut[-1]
+        half = [slice(None)] * both.ndim
+        half[last] = slice(0, self.shape[last] // 2 + 1)
+        self._weights = both[tuple(half)]
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes))
         self._mean = xp.mean(mask, axis=self._axes)
 
@@ -140,9 +143,10 @@ class RealEncoding(Encoding):
     def _filter(self, x: Array, spectrum: Array) -> Array:
         xp, fft = backend.namespace(x), backend.fft_module(x)
         image = xp.reshape(x, (*x.shape[:-1], *self.shape))
-        transform = fft.rfftn(image, axes=self._axes)
+        transform = fft.rfftn(image, axes=self._cut)
         transform *= spectrum
-        out = fft.irfftn(transform, s=self.shape, axes=self._axes)
+        sides = tuple(self.shape[axis] for axis in self._cut)
+        out = fft.irfftn(transform, s=sides, axes=self._cut)
         return xp.reshape(out, x.shape)
 
     def _spectrum(self, factor: Array) -> Array:
@@ -159,6 +163,7 @@ class CoilEncoding(Encoding):
         xp = backend.namespace(mask)
         self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
         self._axes = tuple(range(-len(self.shape), 0))
+        self._cut = varying_axes(mask)
         self._mask, self._coils = mask[:, None, ...], sensitivities
         self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
         n_coils = sensitivities.shape[1]
@@ -172,16 +177,16 @@ class CoilEncoding(Encoding):
         """Φᴴ y, (I, P)."""
         if kspace.ndim == 1 + len(self.shape):  # one coil that is not spoken of
             kspace = kspace[:, None, ...]
-        return self._combined(kspace[None, ...], self._coils)[0, ...]
+        return self._combined(kspace[None, ...], self._coils, self._axes)[0, ...]
 
     def gram(self, x: Array, factor: Array) -> Array:
         """Return factor ∘ ΦᴴΦ x."""
         fft = backend.fft_module(x)
         coils = self._coils_like(x)
         images = self._complex(x)[:, :, None, ...]
-        transform = fft.fftn(coils * images, axes=self._axes, norm="ortho")
+        transform = fft.fftn(coils * images, axes=self._cut, norm="ortho")
         transform *= self._spectrum(factor)
-        return self._combined(transform, coils)
+        return self._combined(transform, coils, self._cut)
 
     def draw(self, random: Random, number: int, factor: Array) -> Array:
         """Draw from N(0, factor ∘ ΦᴴΦ)."""
@@ -190,7 +195,7 @@ class CoilEncoding(Encoding):
         noise = random.normal((number, *self._coils.shape), like)
         # Each part of the circular Φᴴn has half its covariance.
         noise *= self._spectrum(2 * factor) ** 0.5
-        return self._combined(noise, self._coils_like(factor))
+        return self._combined(noise, self._coils_like(factor), self._cut)
 
     def diagonal(self) -> Array:
         """Return the diagonal of ΦᴴΦ."""
@@ -231,14 +236,31 @@ class CoilEncoding(Encoding):
         of_contrasts = factor[: mask.shape[0], :]
         return mask * xp.reshape(of_contrasts, (-1, 1, *[1] * len(self.shape)))
 
-    def _combined(self, kspace: Array, coils: Array) -> Array:
+    def _combined(self, kspace: Array, coils: Array, axes: tuple[int, ...]) -> Array:
         xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
-        images = fft.ifftn(kspace, axes=self._axes, norm="ortho")
+        images = fft.ifftn(kspace, axes=axes, norm="ortho")
         image = xp.sum(xp.conj(coils) * images, axis=2)
         image = xp.reshape(image, (*image.shape[:2], -1))
         if self.n_parts == 1:
             return xp.real(image)
         return xp.concat([xp.real(image), xp.imag(image)], axis=1)
+
+
+def varying_axes(mask: Array) -> tuple[int, ...]:
+    """Return the axes (from the end) that ΦᴴΦ has to transform.
+
+    Along an axis on which the mask (L, *shape) does not change, the transform of ΦᴴΦ and its
+    inverse meet: lines need a transform along one axis alone.
+
+    Examples
+    --------
+    >>> varying_axes(np.array([[[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]]))
+    (-1,)
+    """
+    sampled = backend.to_numpy(mask)
+    axes = range(1 - sampled.ndim, 0)
+    found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
+    return found or (-1,)
 
 
 def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:

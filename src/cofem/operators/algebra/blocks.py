@@ -67,7 +67,7 @@ def hstack(operators: Sequence[Any]) -> LinearOperator:
 
 
 def block_diagonal(operators: Sequence[Any]) -> LinearOperator:
-    """Combine operators that share nothing: each has its own unknowns and its own data.
+    """Combine independent operators: each has its own unknowns and its own data.
 
     Parameters
     ----------

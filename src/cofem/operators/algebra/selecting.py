@@ -60,8 +60,8 @@ def _indices(piece: Any, n: int, name: str) -> np.ndarray:
 class Restriction(LinearOperator):
     """Some entries of a vector: ``forward(x) = x[..., rows]``.
 
-    ``op[rows]`` is the same as ``Restriction(N, rows) @ op``, by a shorter way where
-    the operator has one.
+    ``op[rows]`` is the same as ``Restriction(N, rows) @ op``, computed faster where the operator
+    allows it.
 
     Parameters
     ----------

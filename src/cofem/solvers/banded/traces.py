@@ -14,7 +14,7 @@ from cofem.solvers.banded.one_row import WORK_ROWS
 from cofem.solvers.threads import in_threads
 
 _RECURSIONS: dict[int, ModuleType] = {1: first_order, 2: second_order}
-# Fewer samples than this in all are not worth a second thread.
+# With fewer samples than this in all, a second thread does not pay.
 SAMPLES_PER_THREAD = 20_000
 
 

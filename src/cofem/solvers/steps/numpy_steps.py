@@ -54,7 +54,7 @@ class NumpySteps:
         self.x = self._solution
         self.active = np.arange(n_rows)  # the systems that x, r and p belong to
         self.rho = np.zeros(n_rows)
-        self.unit = np.zeros(n_rows)  # P is kept as a multiple of itself, see the kernels
+        self.unit = np.zeros(n_rows)  # P is stored with a factor, see the kernels
         self.largest = np.zeros(n_rows)  # estimate of ‖M⁻¹A‖ from the step lengths
         self._coefficients: list[Coefficients] = [([], []) for _ in range(n_rows)]
         self._report: np.ndarray = np.zeros((0, n_rows))

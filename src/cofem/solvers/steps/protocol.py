@@ -95,9 +95,9 @@ class Steps(Protocol):
 
     @property
     def lowers_at_looks(self) -> bool:
-        """Whether systems at their goals are asked at every look whether they balance.
+        """Whether the balance of systems at their goals is checked at every look.
 
-        Otherwise they are asked together, when none runs any more.
+        Otherwise it is checked for all together, when none runs any more.
         """
 
     def do(self, name: Any, work: Callable[..., None], *arguments: Any, products: int = 0) -> None:
