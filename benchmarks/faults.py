@@ -2,7 +2,7 @@
 
     python benchmarks/faults.py [--kills 200] [--full 40] [--only fit]
 
-Writes benchmarks/results/faults.md.
+Lines of jobs that are not run again stay. Writes benchmarks/results/faults.md.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     os.environ["COFEM_NUM_THREADS"] = "1"
-    lines, broken, said = [], [], []
+    lines, broken, said = earlier(), [], []
     with tempfile.TemporaryDirectory() as scratch:
         sources = Path(scratch)
         makers: dict[str, Callable[[], jobs.Job]] = {
@@ -133,6 +133,8 @@ def main() -> None:
                 tally = try_job(job, tries, full, folder)
                 shutil.rmtree(folder)
                 fault = "disk full" if full else "killed"
+                begun = f"| `{job.name}` | {fault} |"
+                lines = [line for line in lines if not line.startswith(begun)]
                 lines.append(
                     f"| `{job.name}` | {fault} | {tally.tries} | {tally.hit} | {tally.lost} | "
                     f"{tally.unreadable} | {tally.other} | {tally.left} | "
@@ -142,6 +144,12 @@ def main() -> None:
                 broken += [f"- `{job.name}`, {fault}: {text}" for text in tally.broken[:3]]
                 said += [f"- `{job.name}`: {text}" for text in sorted(tally.said)[:3]]
                 write(lines, broken, said, options)
+
+
+def earlier() -> list[str]:
+    """Return the lines of the table that is there; those of jobs that run again are replaced."""
+    text = RESULT.read_text(encoding="utf-8") if RESULT.exists() else ""
+    return [line for line in text.splitlines() if line.startswith("| `")]
 
 
 def write(lines: list[str], broken: list[str], said: list[str], options: Any) -> None:

@@ -121,7 +121,7 @@ def draw(lines: list[Line]) -> None:
         panel.grid(alpha=0.3)
         for place, value in zip(places, values, strict=True):
             panel.annotate(
-                f"{value:.3g}", (place, value), (0, 5), textcoords="offset points", ha="center",
+                f"{value:.4g}", (place, value), (0, 5), textcoords="offset points", ha="center",
                 fontsize=8,
             )  # fmt: skip
     names = [line["what"] for line in shown]

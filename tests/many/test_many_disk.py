@@ -82,3 +82,17 @@ def test_a_store_has_one_writer(kind, tmp_path):
     with pytest.raises(ValueError, match="Y"):
         fit_many(phi, 2 * Y, store=path, **OPTIONS)  # refused, and lets go
     fit_many(phi, Y, store=path, **OPTIONS)
+
+
+def test_a_zarr_store_killed_at_its_first_write_begins_again(tmp_path):
+    pytest.importorskip("zarr")
+    phi, Y = problems(3)
+    path = tmp_path / "many.zarr"
+    path.mkdir()
+    (path / "zarr.0123456789abcdef0123456789abcdef.partial").write_bytes(b'{"zarr_')
+    assert_same(fit_many(phi, Y, store=path, **OPTIONS), phi, Y, **OPTIONS)
+    other = tmp_path / "other.zarr"
+    other.mkdir()
+    (other / "notes.partial").touch()
+    with pytest.raises(FileExistsError, match="holds other files"):
+        fit_many(phi, Y, store=other, **OPTIONS)

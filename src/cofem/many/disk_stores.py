@@ -210,7 +210,9 @@ class ZarrStore(_DiskStore):
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
     def _is_bare(self) -> bool:
-        return not any(self.path.iterdir())
+        # What zarr calls the file until it is whole.
+        left = [*self.path.iterdir()]
+        return all(f.name.startswith("zarr.") and f.suffix == ".partial" for f in left)
 
     def _clear(self) -> None:
         group = _zarr().open_group(self.path, mode="r+")
