@@ -65,7 +65,7 @@ def test_matlab_version_5(tmp_path, dff):
     with pytest.raises(ValueError, match="no table 'w'"):
         read_traces(tmp_path / "b.mat", variable="w")
     (tmp_path / "c.mat").write_bytes(b"nonsense" * 40)
-    with pytest.raises(ValueError, match="no readable"):
+    with pytest.raises(ValueError, match="no MATLAB file of level 5"):
         read_traces(tmp_path / "c.mat")
 
 

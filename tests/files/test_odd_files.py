@@ -6,7 +6,9 @@ A pipe that nobody writes to would be waited for; every door has to look first.
 import json
 import os
 import signal
+import struct
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -120,7 +122,7 @@ def test_a_store_with_settings_that_lie_is_refused(tmp_path, name, lie):
 
 
 def test_what_other_parsers_raise_is_one_line(tmp_path):
-    for name, content in (("k.mat", b""), ("k.h5", b"\x89HDF\r\n\x1a\n"), ("k.nii", b""),
+    for name, content in (("k.h5", b"\x89HDF\r\n\x1a\n"), ("k.nii", b""),
                           ("k.nii.gz", b"\x1f\x8b")):  # fmt: skip
         if ".nii" in name:
             pytest.importorskip("nibabel")
@@ -128,3 +130,34 @@ def test_what_other_parsers_raise_is_one_line(tmp_path):
         with pytest.raises(ValueError, match=rf"path: .*{name} is not a readable") as caught:
             read_scan(tmp_path / name)
         assert_one_line(caught)
+
+
+MAT_DOORS = {"dff": lambda p: read_traces(p), "path": lambda p: read_scan(p)}
+
+
+@pytest.mark.parametrize("argument", MAT_DOORS)
+def test_mat_files_are_read_with_our_own_checks(tmp_path, argument):
+    scipy_io = pytest.importorskip("scipy.io")
+    table = np.arange(60.0).reshape(2, 30)
+    file = tmp_path / "t.mat"
+    scipy_io.savemat(file, {"kspace": table + 1j, "dff": table, "fs": 20.0, "who": "A"})
+    good = file.read_bytes()
+    found = MAT_DOORS[argument](file)
+    array = found.dff if argument == "dff" else found.kspace[0]
+    np.testing.assert_array_equal(array, table if argument == "dff" else table + 1j)
+
+    file.write_bytes(good[:-200])
+    with pytest.raises(ValueError, match=rf"^{argument}: .*t\.mat is cut short") as caught:
+        MAT_DOORS[argument](file)
+    assert_one_line(caught)
+
+    element = struct.pack("<II", 14, 1 << 30) + bytes(8)
+    packed = zlib.compress(element)
+    file.write_bytes(good[:128] + struct.pack("<II", 15, len(packed)) + packed)
+    with pytest.raises(ValueError, match=rf"^{argument}: .*promises more of an array") as caught:
+        MAT_DOORS[argument](file)
+    assert_one_line(caught)
+
+    scipy_io.savemat(file, {"kspace": table + 1j, "dff": table}, format="4")
+    with pytest.raises(ValueError, match=rf"^{argument}: .*save it in MATLAB with -v7"):
+        MAT_DOORS[argument](file)

@@ -207,3 +207,25 @@ def test_a_full_disk_leaves_the_last_checkpoint(tmp_path, monkeypatch, unbroken,
     )
     assert seen[0] == 11
     np.testing.assert_array_equal(again.mean, unbroken.mean)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a right there")
+@pytest.mark.parametrize("leads_to", ["disk/state.npz", "state.npz"])
+def test_a_link_that_leads_to_no_file_is_no_new_start(tmp_path, leads_to):
+    # A disk that is not mounted: the state may be there, and a fit that begins anew would hide it.
+    phi, y = problem()
+    path = tmp_path / "state.npz"
+    path.symlink_to(tmp_path / leads_to)
+    options = {"noise_precision": 1e4, "max_iter": 11, "tol": 0, "checkpoint": path}
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(FileNotFoundError, match=r"^checkpoint: .*state\.npz is a link that leads"):
+        cofem.fit(phi, y, **options)
+    assert path.is_symlink()
+    assert not any((tmp_path / "disk").iterdir())
+    path.unlink()
+    path.symlink_to(tmp_path / "disk" / "state.npz")
+    cofem.fit(phi, y, **{**options, "checkpoint": tmp_path / "disk" / "state.npz"})
+    assert (tmp_path / "disk" / "state.npz").is_file()
+    seen = []
+    cofem.fit(phi, y, callback=lambda s: seen.append(s.iteration), **options)
+    assert seen == [11]  # and a link to a file is followed

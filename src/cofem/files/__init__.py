@@ -7,7 +7,8 @@ memory is asked for.
 
 from cofem.files.fingerprints import fingerprint
 from cofem.files.locking import only_writer
-from cofem.files.reading import parsed, read_archive, read_array, read_matrix
+from cofem.files.matlab import is_hdf5
+from cofem.files.reading import parsed, read_archive, read_array, read_matlab, read_matrix
 from cofem.files.tables import write_table
 from cofem.files.writing import atomic_write, check_writable, explained_if_full, path_of
 
@@ -16,11 +17,13 @@ __all__ = [
     "check_writable",
     "explained_if_full",
     "fingerprint",
+    "is_hdf5",
     "only_writer",
     "parsed",
     "path_of",
     "read_archive",
     "read_array",
+    "read_matlab",
     "read_matrix",
     "write_table",
 ]

@@ -28,6 +28,7 @@ from cofem.files.headers import (
 )
 
 HEADER = 128
+HDF5 = (b"MATLAB 7.3", b"\x89HDF")
 MATRIX, COMPRESSED = 14, 15
 # Types of stored numbers, and classes of MATLAB's arrays, by their numbers in the format.
 STORED = {
@@ -55,6 +56,12 @@ class Variable:
         return self.kind == SPARSE or self.kind in CLASSES
 
 
+def is_hdf5(file: Path) -> bool:
+    """Whether a .mat is of version 7.3, which is HDF5."""
+    with file.open("rb") as stream:
+        return stream.read(len(HDF5[0])).startswith(HDF5)
+
+
 def read(file: Path, name: str) -> Any:
     """Return the array called ``name``, or the only one of numbers: dense, or a coo_array.
 
@@ -68,10 +75,7 @@ def read(file: Path, name: str) -> Any:
     array([[1., 0.],
            [0., 1.]])
     """
-    refuse_more_than_memory(file.stat().st_size)
-    data = file.read_bytes()
-    order = _byte_order(data)
-    variables = [_variable(body, order) for body in _matrices(data, order)]
+    variables = _variables(file)
     numeric = [variable for variable in variables if variable.is_numeric]
     called = [variable for variable in numeric if variable.name == name]
     if len(called) != 1 and len(numeric) != 1:
@@ -81,8 +85,21 @@ def read(file: Path, name: str) -> Any:
     return _sparse(chosen) if chosen.kind == SPARSE else _dense(chosen)
 
 
+def read_all(file: Path) -> dict[str, np.ndarray]:
+    """Return all dense arrays of numbers by name; everything else is passed over."""
+    variables = _variables(file)
+    return {v.name: _dense(v) for v in variables if v.name and v.kind in CLASSES}
+
+
+def _variables(file: Path) -> list[Variable]:
+    refuse_more_than_memory(file.stat().st_size)
+    data = file.read_bytes()
+    order = _byte_order(data)
+    return [_variable(body, order) for body in _matrices(data, order)]
+
+
 def _byte_order(data: bytes) -> str:
-    if data.startswith((b"MATLAB 7.3", b"\x89HDF")):
+    if data.startswith(HDF5):
         raise RefusedError(
             "is a MATLAB 7.3 file, which is HDF5 and not read; save it in MATLAB with -v7, or in "
             "Python as .npy"

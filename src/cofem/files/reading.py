@@ -100,6 +100,22 @@ def read_archive(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarra
     return _named(path, name, read, "an .npz that cofem wrote")
 
 
+def read_matlab(path: str | os.PathLike[str], name: str) -> dict[str, np.ndarray]:
+    """Read all dense arrays of numbers of a .mat of level 5, each checked before it is read.
+
+    Examples
+    --------
+    >>> import pathlib, scipy.io, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "t.mat")
+    ...     scipy.io.savemat(path, {"dff": np.ones((2, 3)), "subject": "A"})
+    ...     list(read_matlab(path, "dff"))
+    ['dff']
+    """
+    file = path_of(path, name)
+    return _named(path, name, lambda: matlab.read_all(file))
+
+
 def read_matrix(path: str | os.PathLike[str], name: str) -> Any:
     """Read a matrix from any file that :func:`read_array` reads: dense, or SciPy's sparse.
 

@@ -51,6 +51,12 @@ class Checkpoint:
         self._state: LoopState | None = None
         if os.path.exists(self._path):
             self._read()
+        elif os.path.islink(self._path):  # starting anew might throw days of work away
+            raise FileNotFoundError(
+                f"checkpoint: {self._path} is a link that leads to no file "
+                f"({os.readlink(self._path)}); make the file reachable again, or delete the link "
+                "to start anew"
+            )
 
     @property
     def noise_precisions(self) -> list[float] | None:

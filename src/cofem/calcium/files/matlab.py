@@ -1,4 +1,4 @@
-"""MATLAB's files: v5 by SciPy, v7.3 (HDF5) by h5py."""
+"""MATLAB's files: v5 by our own checked reader, v7.3 (HDF5) by h5py."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 
 from cofem.calcium.files.extras import hdf5_file
 from cofem.calcium.files.reading import Traces, plain
+from cofem.files import is_hdf5, read_matlab
 
 # What people call dF/F, and the frame rate, in the order in which they are looked for.
 TRACES = ("dff", "df_f", "dfof", "deltaf", "f_dff", "traces", "c_raw", "f")
 RATES = ("framerate", "frame_rate", "fs", "fr", "fps", "rate")
 
 
-def read_matlab(path: Path, variable: str | None = None) -> Traces:
+def read_traces_of_matlab(path: Path, variable: str | None = None) -> Traces:
     """Read the array called ``variable``, or dff and the like, or the only one there is.
 
     Examples
@@ -25,7 +26,7 @@ def read_matlab(path: Path, variable: str | None = None) -> Traces:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder, "t.mat")
     ...     savemat(file, {"dff": np.ones((2, 30)), "fs": 20.0})
-    ...     found = read_matlab(file)
+    ...     found = read_traces_of_matlab(file)
     >>> found.dff.shape, found.framerate
     ((2, 30), 20.0)
     """
@@ -57,9 +58,7 @@ def _listed(tables: dict[str, Any]) -> str:
 
 def _numbers(path: Path) -> dict[str, np.ndarray]:
     """Return all plain arrays of numbers, MATLAB's way round."""
-    with path.open("rb") as stream:
-        start = stream.read(128)
-    if b"MATLAB 7.3" in start or start[:8] == b"\x89HDF\r\n\x1a\n":
+    if is_hdf5(path):
         with hdf5_file(path) as file:
             import h5py
 
@@ -69,15 +68,5 @@ def _numbers(path: Path) -> dict[str, np.ndarray]:
                 for name, item in file.items()
                 if isinstance(item, h5py.Dataset) and item.dtype.kind in "biuf"
             }
-    from scipy.io import loadmat
-    from scipy.io.matlab import MatReadError
-
-    try:
-        held = loadmat(path)
-    except (MatReadError, ValueError, TypeError, NotImplementedError, OSError) as error:
-        raise ValueError(f"dff: {path} is no readable .mat file ({error})") from None
-    return {
-        name: array
-        for name, array in held.items()
-        if isinstance(array, np.ndarray) and array.dtype.kind in "biuf"
-    }
+    held = read_matlab(path, "dff")
+    return {name: array for name, array in held.items() if array.dtype.kind in "biuf"}

@@ -122,9 +122,9 @@ def _csv(path: Path) -> Traces:
 
 
 def _matlab(path: Path, variable: str | None) -> Traces:
-    from cofem.calcium.files.matlab import read_matlab
+    from cofem.calcium.files.matlab import read_traces_of_matlab
 
-    return read_matlab(path, variable)
+    return read_traces_of_matlab(path, variable)
 
 
 def _nwb(path: Path, variable: str | None) -> Traces:

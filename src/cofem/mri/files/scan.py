@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.files import parsed, path_of, read_archive, read_array
+from cofem.files import is_hdf5, parsed, path_of, read_archive, read_array, read_matlab
 from cofem.mri.files.mrd import read_mrd
 
 
@@ -161,14 +161,11 @@ def _bart(file: Path) -> Scan:
 
 
 def _matlab(file: Path, coils: bool | None) -> Scan:
-    import scipy.io
-
-    try:
-        found = scipy.io.loadmat(file)
-        arrays = {k: v for k, v in found.items() if not k.startswith("__")}
-    except NotImplementedError:  # version 7.3 is HDF5, its axes the other way round
+    if is_hdf5(file):  # its axes are the other way round
         with _h5py().File(file, "r") as archive:
             arrays = {k: _complex(v[()]).T for k, v in archive.items() if hasattr(v, "shape")}
+    else:
+        arrays = read_matlab(file, "path")
     numbers = {k: v for k, v in arrays.items() if getattr(v, "dtype", None) is not None
                and v.dtype.kind in "biufc" and v.ndim >= 2}  # fmt: skip
     names = [k for k in numbers if k.lower() == "kspace"] or [
