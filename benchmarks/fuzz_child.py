@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import importlib
+import importlib.util
 import io
 import json
 import os
@@ -28,6 +30,8 @@ from typing import Any
 
 import atheris
 
+import fuzz_readers
+
 MEMORY = 1 << 29  # bytes that a reader may take above what the process has at its start
 INSTRUMENTED = [
     "cofem.files", "cofem.calcium.files", "cofem.calcium.storage", "cofem.mri.files",
@@ -35,15 +39,29 @@ INSTRUMENTED = [
     "cofem.many.disk_stores", "cofem.many.inputs", "cofem.learning.checkpoint",
     "cofem.paper.trialfile",
 ]  # fmt: skip
-with atheris.instrument_imports(include=INSTRUMENTED):
-    import cofem.calcium.files
-    import cofem.files
-    import cofem.learning.checkpoint
-    import cofem.many.disk_stores
-    import cofem.mri.files.scan
-    import cofem.paper.trialfile
-    import cofem.result.storage  # noqa: F401
-    import fuzz_readers
+
+
+def modules() -> tuple[list[str], list[str]]:
+    """Return our modules that are instrumented, and the others.
+
+    Of what is to be included atheris looks at the first word alone, and numba cannot compile an
+    instrumented function: so the others are excluded one by one.
+    """
+    (root,) = importlib.util.find_spec("cofem").submodule_search_locations  # type: ignore
+    names: tuple[list[str], list[str]] = ([], [])
+    for file in sorted(Path(root).rglob("*.py")):
+        parts = file.relative_to(Path(root).parent).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        watched = any(f"{name}.".startswith(f"{included}.") for included in INSTRUMENTED)
+        names[not watched].append(name)
+    return names
+
+
+WATCHED, OTHERS = modules()
+with atheris.instrument_imports(include=["cofem"], exclude=OTHERS):
+    for watched in WATCHED:  # all now: what is imported late would not be instrumented
+        with contextlib.suppress(ImportError):
+            importlib.import_module(watched)
 
 
 def limit_memory() -> None:

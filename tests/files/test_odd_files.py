@@ -161,3 +161,17 @@ def test_mat_files_are_read_with_our_own_checks(tmp_path, argument):
     scipy_io.savemat(file, {"kspace": table + 1j, "dff": table}, format="4")
     with pytest.raises(ValueError, match=rf"^{argument}: .*save it in MATLAB with -v7"):
         MAT_DOORS[argument](file)
+
+
+@pytest.mark.parametrize("argument", MAT_DOORS)
+def test_a_mat_file_that_ends_scipys_process_is_refused(tmp_path, argument):
+    # Found by a fuzzer: scipy.io.loadmat, which read these files before, crashes on it.
+    file = tmp_path / "t.mat"
+    sparse = pytest.importorskip("scipy.sparse").csc_array(np.diag([1.0, 2.0, 3.0]))
+    pytest.importorskip("scipy.io").savemat(file, {"phi": sparse}, do_compression=False)
+    good = file.read_bytes()
+    columns = good.index(struct.pack("<4i", 0, 1, 2, 3))
+    file.write_bytes(good[:columns] + bytes(16) + good[columns:])
+    with pytest.raises(ValueError, match=rf"^{argument}: .*t\.mat is cut short") as caught:
+        MAT_DOORS[argument](file)
+    assert_one_line(caught)

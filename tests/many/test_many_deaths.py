@@ -1,5 +1,6 @@
 """fit_many: the same numbers, whatever is killed on the way."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -157,3 +158,71 @@ def test_a_dask_worker_is_killed_half_way(tmp_path, monkeypatch):
     assert killed == pids[:1]
     assert many.failed == []
     assert_rows_close(many, expected)
+
+
+@pytest.mark.slow
+def test_the_scheduler_of_a_cluster_is_killed_half_way(tmp_path, monkeypatch):
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(running, "CHUNK_SECONDS", 0.05)
+    monkeypatch.setattr(committing, "COMMIT_SECONDS", 0.0)
+    phi, Y = problems(80, 60, 120)
+    options = {**OPTIONS, "max_iter": 40, "store": tmp_path / "many"}
+
+    def kill_half_way(scheduler):
+        state = tmp_path / "many" / "state.npy"
+        for _ in range(3000):
+            if state.exists() and 10 <= np.sum(np.load(state) > 0) < 60:
+                scheduler.kill()
+                return
+            time.sleep(0.01)
+
+    with cluster(distributed, tmp_path / "first.json") as scheduler:
+        killer = threading.Thread(target=kill_half_way, args=[scheduler])
+        killer.start()
+        says = r"[0-9]+ problems are left .*many keeps the finished ones; start the cluster again"
+        with joblib.parallel_config("dask"), pytest.raises(RuntimeError, match=says) as caught:
+            fit_many(phi, Y, **options)
+        killer.join()
+        assert scheduler.wait() == -signal.SIGKILL
+    kept = int(np.sum(np.load(tmp_path / "many" / "state.npy") > 0))
+    assert 10 <= kept < 80
+    assert f" {80 - kept} problems are left" in str(caught.value)  # nothing that came is lost
+
+    counted = []
+    fit_batch = running._fit_batch
+    monkeypatch.setattr(
+        running, "_fit_batch", lambda op, y, o: counted.append(len(y)) or fit_batch(op, y, o)
+    )
+    many = fit_many(phi, Y, **options)  # what the error says, on this machine
+    assert sum(counted) == 80 - kept
+    assert many.failed == []
+    assert_rows_close(many, fit_many(phi, Y, **{**options, "store": None}))
+
+
+@contextlib.contextmanager
+def cluster(distributed, file, workers=2):
+    """A scheduler and workers, each a process of its own on this machine, and a client."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+
+    def start(what, *words):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{what}", "--no-dashboard"]
+        return subprocess.Popen(
+            [*command, "--host", "127.0.0.1", "--scheduler-file", str(file), *words],
+            cwd=file.parent, env=environment, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    processes = [start("scheduler", "--port", "0")]
+    words = ("--nthreads", "1", "--no-nanny", "--death-timeout", "10")
+    try:
+        processes += [start("worker", *words) for _ in range(workers)]
+        while not file.exists():
+            time.sleep(0.05)
+        # The client waits for so long for a scheduler that is gone.
+        client = distributed.Client(scheduler_file=str(file), timeout="3s")
+        client.wait_for_workers(workers, timeout=60)
+        yield processes[0]
+        client.close(timeout=1)
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()

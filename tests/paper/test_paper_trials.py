@@ -93,6 +93,18 @@ def test_other_columns_and_damaged_lines_are_refused(tmp_path):
         path.write_bytes(path.read_bytes()[: -len(bad)])
 
 
+def test_a_line_that_is_no_csv_is_refused_with_its_number(tmp_path):
+    # Found by a fuzzer: a return inside a field, and a field of more than 128 KiB.
+    path = tmp_path / "t.csv"
+    TrialFile(path, COLUMNS, KEY).append(row(0))
+    good = path.read_bytes()
+    for bad in (b"0.1,1,E\rM,1.5\n", b"0.1,1," + b"E" * (1 << 18) + b",1.5\n"):
+        path.write_bytes(good + bad)
+        with pytest.raises(ValueError, match=r"t\.csv, line 3: not a trial: .*mend the line"):
+            TrialFile(path, COLUMNS, KEY)
+        assert path.read_bytes() == good + bad
+
+
 def test_only_the_trials_of_a_run_are_selected(tmp_path):
     file = TrialFile(tmp_path / "t.csv", COLUMNS, KEY)
     for seed in range(4):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cofem.cli.errors import warnings_as_lines
-from cofem.files import only_writer
+from cofem.files import check_writable, only_writer
 from cofem.progress import ProgressBar
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ def only_run(folder: Path, name: str) -> Iterator[None]:
     """Refuse a second run of the same figure in one folder: trials would be there twice."""
     folder.mkdir(parents=True, exist_ok=True)
     trials = folder / f"{name}a.csv"
+    check_writable(trials, "output")
     trials.touch()
     with only_writer(trials):
         yield
@@ -164,6 +165,7 @@ def application(target: Target, data: Path | None, out: Path, quick: bool, devic
     if not data.is_dir():
         raise ValueError(f"data: {data} is not a folder")
     out.mkdir(parents=True, exist_ok=True)
+    check_writable(out / f"{target.value}.csv", "output")
     module = importlib.import_module(f"cofem.paper.{target.value}")
     options = {"device": device.value} if target is Target.MRI else {}
     with warnings_as_lines():

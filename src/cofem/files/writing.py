@@ -123,7 +123,7 @@ def check_writable(path: str | os.PathLike[str], name: str = "output") -> None:
         raise NotADirectoryError(f"{name}: {target.parent} is not a directory") from None
     except OSError as error:
         why = error.strerror or error
-        raise OSError(f"{name}: cannot write {target}: {why}") from None
+        raise OSError(f"{name}: cannot write {target.absolute()}: {why}") from None
 
 
 def path_of(path: Any, name: str) -> Path:

@@ -12,7 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
-from cofem.files import atomic_write, explained_if_full, only_writer
+from cofem.files import atomic_write, check_writable, explained_if_full, only_writer
 from cofem.many.inputs import refuse_another
 from cofem.many.layout import NAMES, Layout, Outcome
 from cofem.many.stores import MemoryStore, Store
@@ -37,10 +37,13 @@ class _DiskStore(Store):
         if not path.parent.is_dir():
             raise FileNotFoundError(f"store: the directory {path.parent} does not exist")
         if not path.exists():
+            check_writable(path, "store")
             return
         self._lock.enter_context(only_writer(path, "store"))
         try:
             self._find(resume)
+            if self.layout is None:  # to be made: said now, not after the first fits
+                check_writable(path / "settings.json", "store")
         except BaseException:
             self._lock.close()
             raise
@@ -70,6 +73,11 @@ class _DiskStore(Store):
         refuse_another(path, theirs, self.fingerprint)
         self.layout = layout
         self._open()
+
+    @property
+    def keeps(self) -> str:
+        """What to do when a run ends early, for its error."""
+        return f"{self.path} keeps the finished ones;"
 
     def create(self, layout: Layout) -> None:
         """Make the arrays, alone, and only then the settings: without them nothing is done."""

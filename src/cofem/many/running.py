@@ -221,7 +221,9 @@ def _outcomes(
             if attempts == ATTEMPTS:
                 raise RuntimeError(
                     f"the workers failed {ATTEMPTS} times in a row without a result; "
-                    f"{len(left)} problems are left ({type(error).__name__}: {error})"
+                    f"{len(left)} problems are left ({type(error).__name__}: {error}); "
+                    f"{committer.target.keeps} start the cluster again if it is gone, and call "
+                    "fit_many with the same arguments"
                 ) from error
 
 

@@ -31,6 +31,11 @@ class Store(ABC):
         """Let other runs write; the arrays can still be read."""
         self._lock.close()
 
+    @property
+    def keeps(self) -> str:
+        """What to do when a run ends early, for its error."""
+        return "with store=PATH the finished ones would have been kept; then"
+
     @abstractmethod
     def create(self, layout: Layout) -> None:
         """Make the arrays: zeros, so that every state is pending."""

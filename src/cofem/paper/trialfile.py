@@ -87,15 +87,20 @@ class TrialFile:
 
     def _parsed(self, text: str) -> Iterable[Row]:
         lines = csv.reader(io.StringIO(text))
-        next(lines)
-        for number, fields in enumerate(lines, start=2):
-            try:
+        fields: list[str] = []
+        try:
+            next(lines)
+            for fields in lines:
                 yield {
                     name: kind(field)
                     for (name, kind), field in zip(self._columns.items(), fields, strict=True)
                 }
-            except ValueError:
-                raise ValueError(f"{self.path}, line {number}: not a trial: {fields}") from None
+        except (ValueError, csv.Error) as error:
+            why = fields if isinstance(error, ValueError) else error
+            raise ValueError(
+                f"{self.path}, line {lines.line_num}: not a trial: {why}; "
+                "mend the line, or move the file away"
+            ) from None
 
 
 def _append(path: Path, line: bytes) -> None:
