@@ -121,6 +121,34 @@ def test_a_store_with_settings_that_lie_is_refused(tmp_path, name, lie):
     assert_one_line(caught)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [lambda b: b.replace(b"), }", b"    "), lambda b: b[:6] + b"\x02\x00" + b"\xff" * 4 + b[12:]],
+    ids=["open bracket", "header of 4 GiB"],
+)
+def test_a_store_with_a_damaged_header_is_refused(tmp_path, change):
+    # Found by a fuzzer: TokenError and MemoryError came out.
+    store(tmp_path / "many")
+    file = tmp_path / "many" / "state.npy"
+    file.write_bytes(change(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"^store: .*state\.npy") as caught:
+        store(tmp_path / "many")
+    assert_one_line(caught)
+
+
+@pytest.mark.parametrize("place", ["zarr.json", "mean/zarr.json"])
+def test_a_zarr_store_with_other_metadata_is_refused(tmp_path, place):
+    # Found by a fuzzer: zarr raises a TypeError of its own functions.
+    pytest.importorskip("zarr")
+    store(tmp_path / "many.zarr")
+    file = tmp_path / "many.zarr" / place
+    held = json.loads(file.read_text())
+    file.write_text(json.dumps({**held, "nodermate": 1}))
+    with pytest.raises((ValueError, OSError), match=r"^store: ") as caught:
+        store(tmp_path / "many.zarr")
+    assert_one_line(caught)
+
+
 def test_what_other_parsers_raise_is_one_line(tmp_path):
     for name, content in (("k.h5", b"\x89HDF\r\n\x1a\n"), ("k.nii", b""),
                           ("k.nii.gz", b"\x1f\x8b")):  # fmt: skip

@@ -7,12 +7,13 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
 import numpy as np
 
-from cofem.files import atomic_write, check_writable, explained_if_full, only_writer
+from cofem.files import atomic_write, check_writable, explained_if_full, only_writer, parsed
 from cofem.many.inputs import refuse_another
 from cofem.many.layout import NAMES, Layout, Outcome
 from cofem.many.stores import MemoryStore, Store
@@ -154,7 +155,7 @@ class FolderStore(_DiskStore):
         for name, (shape, dtype) in self.layout.arrays().items():
             file = self.path / f"{name}.npy"
             _refuse_what_is_no_file(file)
-            array = np.lib.format.open_memmap(file, "r+")
+            array = parsed(file, "store", partial(np.lib.format.open_memmap, file, "r+"))
             if array.shape != shape or array.dtype != dtype:
                 raise ValueError(
                     f"store: {name}.npy holds {array.shape} {array.dtype}, "
@@ -203,17 +204,20 @@ class ZarrStore(_DiskStore):
 
     def _open(self) -> None:
         assert self.layout is not None
-        group = _zarr().open_group(self.path, mode="r+")
-        self.arrays = {name: group[name] for name in self.layout.arrays()}
+        group, names = _zarr().open_group(self.path, mode="r+"), self.layout.arrays()
+        self.arrays = parsed(
+            self.path / "zarr.json", "store", lambda: {name: group[name] for name in names}
+        )
 
     def _read_settings(self) -> dict[str, Any] | None:
         file = self.path / "zarr.json"
         _refuse_what_is_no_file(file)
         if not file.exists():
             return None
+        zarr = _zarr()
         try:
-            found = dict(_zarr().open_group(self.path, mode="r").attrs).get("cofem")
-        except (ValueError, KeyError, OSError):  # no group: an array, or something else
+            found = dict(zarr.open_group(self.path, mode="r").attrs).get("cofem")
+        except Exception:  # no group: an array, or something that its parser fails at in any way
             return None
         return found if isinstance(found, dict) and found.get("format") == FORMAT else None
 
