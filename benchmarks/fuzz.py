@@ -113,6 +113,13 @@ def write(lines: list[str], findings: list[str], command: str) -> None:
     ]), encoding="utf-8")  # fmt: skip
 
 
+def earlier() -> dict[str, str]:
+    """Return the lines of the table that is there, by reader; those that run again are replaced."""
+    text = RESULT.read_text(encoding="utf-8") if RESULT.exists() else ""
+    cells = {line.split("|")[1].strip(): line for line in text.splitlines() if line[:2] == "| "}
+    return {name: line for name, line in cells.items() if name in fuzz_readers.READERS}
+
+
 def main() -> None:
     """Fuzz the readers one after the other."""
     parser = argparse.ArgumentParser()
@@ -121,16 +128,18 @@ def main() -> None:
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", type=Path, default=Path.home() / ".cache" / "cofem-fuzz")
     asked = parser.parse_args()
-    lines: list[str] = []
+    lines = earlier()
     findings: list[str] = []
     zygote = Zygote()
     for name in fuzz_readers.READERS:
         if asked.only in name:
             line, found = fuzz(zygote, name, asked.seconds, asked.seed, asked.keep)
-            lines.append(line)
+            lines[name] = line
             findings += [f"- {name}: {text}" for text in found]
             print(line, *found, sep="\n  ", flush=True)
-            write(lines, findings, f"python benchmarks/fuzz.py --seconds {asked.seconds}")
+            write(
+                [*lines.values()], findings, f"python benchmarks/fuzz.py --seconds {asked.seconds}"
+            )
 
 
 if __name__ == "__main__":
