@@ -36,8 +36,9 @@ def mri(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="k-space: ISMRMRD or fastMRI (.h5, .mrd), BART (.cfl), MATLAB (.mat), .npy, or "
-            ".npz with kspace, and if wanted mask, sensitivities, trajectory, coil_covariance. "
+            help="k-space: ISMRMRD or fastMRI (.h5, .mrd), Siemens (.dat), BART (.cfl), MATLAB "
+            "(.mat), .npy, or .npz with kspace, and if wanted mask, sensitivities, trajectory, "
+            "coil_covariance. "
             "Arrays are (L, H, W), contrasts first; (H, W) is one contrast.",
         ),
     ],
