@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cofem import mri
+from cofem import cli, mri
 from cofem.cli.mri import mri as command
 from cofem.mri.files.scan import read_scan
 
@@ -153,7 +153,7 @@ def test_other_scans_are_refused(tmp_path, change, flags, message):
         read_scan(file)
 
 
-def test_broken_files_and_a_missing_reader_are_said(tmp_path, monkeypatch):
+def test_broken_files_and_a_missing_reader_are_said(tmp_path, monkeypatch, capsys):
     (tmp_path / "a.dat").write_bytes(b"no raw data" * 9)
     with pytest.raises(ValueError, match="no readouts of images"):
         read_scan(tmp_path / "a.dat")
@@ -165,6 +165,10 @@ def test_broken_files_and_a_missing_reader_are_said(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "twixtools", None)
     with pytest.raises(ImportError, match="pip install twixtools"):
         read_scan(tmp_path / "a.dat")
+    with pytest.raises(SystemExit) as stop:  # one line, no traceback
+        cli.app(["mri", str(tmp_path / "a.dat"), "-o", str(tmp_path / "o.npz")])
+    assert stop.value.code == 2
+    assert "cofem: error: Siemens raw data" in capsys.readouterr().err
 
 
 def test_the_command_takes_it(tmp_path):
