@@ -20,6 +20,7 @@ from cofem import backend
 from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
+from cofem.learning.supports.slabs import reach_of, scales_for, spreads_for
 from cofem.model.model import Model
 
 # Chains are run if they need at most so many operations: ten to twenty seconds.
@@ -42,13 +43,6 @@ MANY_MORE = 2
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
 HOTTEST, COOLED = 0.1, 2.0
-# The factor between the variances of neighbouring slabs (a coarser grid distinguishes equal from
-# unequal coefficients less well), and the smallest one relative to the noise variance.
-SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
-# Coefficients of coherent columns may cancel each other: the largest slab is larger by this factor
-# than the largest coefficient with which a single column can explain y.
-CANCELLING = 100.0
-MOST_SLABS = 24
 # The callback is called after so many sweeps of a chain.
 BLOCK = 25
 # A chain that uses more than this share of its places needs more than can be sampled.
@@ -150,7 +144,7 @@ def sample_supports(
     lengths = np.linalg.norm(phi, axis=0)
     lengths[lengths == 0] = 1.0
     columns = np.ascontiguousarray((phi / lengths).T)
-    scales = _scales(columns @ y, likely_noise)
+    scales = scales_for(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
     # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
     # non-zero coordinates takes all of y as noise: with less noise it would add too many at once.
@@ -190,28 +184,24 @@ def sample_supports(
     return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains), stopped)
 
 
-def _scales(correlation: np.ndarray, likely_noise: float) -> np.ndarray:
-    """Return slab variances over the noise variance, from just visible to all there can be."""
-    top = CANCELLING * max(float(np.max(correlation**2)) * likely_noise, 1.0)
-    number = math.ceil(math.log(top / SMALLEST_SCALE, SCALE_RATIO)) + 1
-    number = min(max(number, 2), MOST_SLABS)
-    return np.asarray(np.geomspace(SMALLEST_SCALE, max(top, 10 * SMALLEST_SCALE), number))
-
-
 class _Chain:
     """One chain, with what is kept of its sweeps."""
 
     def __init__(
         self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
-        likely: np.ndarray, extra: tuple[np.ndarray, float] | tuple[()],
+        likely: np.ndarray, extra: tuple[Any, ...],
     ) -> None:  # fmt: skip
-        self._parts = columns, y, scales, 1 / len(scales)
+        self._parts: tuple[Any, ...] = columns, y, scales, 1 / len(scales)
         self._beta, self._random = beta, np.random.default_rng(seed)
         self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
         places = likely[: self._most // 2].astype(np.int64)
         slabs = np.full(len(places), len(scales) // 2, np.int64)
-        self._state: tuple[Any, ...] = (places, slabs, *extra)
         self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
+        if not extra:  # without z ≥ 0, values may be of equal magnitude
+            largest = float(np.max(np.abs(columns @ y)))
+            self._parts += spreads_for(scales), reach_of(largest)
+            extra = (np.array([largest, self._parts[4][0]]),)
+        self._state: tuple[Any, ...] = (places, slabs, *extra)
         self.counted = 0
         self.noise: list[np.ndarray] = []
         self.scores: list[np.ndarray] = []
