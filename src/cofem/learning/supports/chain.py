@@ -284,7 +284,8 @@ def _draw_values(
     values[:k] = mean + math.sqrt(drawn) * np.linalg.solve(np.ascontiguousarray(factor.T), normal)
     for i in range(k):
         j = places[i]
-        first[j] += mean[i]
+        if gram[i, j] > 0:  # of a column of zeros either sign is as probable: zero on average
+            first[j] += mean[i]
         second[j] += mean[i] ** 2 + expected * covariance[i, i]
         inside[j] += 1
     return drawn
