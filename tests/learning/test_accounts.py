@@ -88,8 +88,12 @@ def test_a_new_start_forgets_the_cavities_of_the_last_one():
 
     wild, calm = estimate(0.4), estimate(0.05)
     used, fresh = Cavities(unit, 10.0), Cavities(unit, 10.0)
-    used.update(wild, alpha, 1)
-    remembered = used.update(calm, alpha, 2)[1]
-    forgotten, once = used.update(calm, alpha, 1)[1], fresh.update(calm, alpha, 1)[1]
+
+    def departed(cavities, found, iteration):
+        return cavities.departed(cavities.update(found, alpha)[1], iteration)
+
+    departed(used, wild, 1)
+    remembered = departed(used, calm, 2)
+    forgotten, once = departed(used, calm, 1), departed(fresh, calm, 1)
     assert forgotten == once
     assert remembered > 2 * once

@@ -203,11 +203,12 @@ def test_a_callback_sees_the_chains_and_can_stop_them(sampled):
     phi, _, y, post = sampled
     states = []
     cofem.fit(phi, y, callback=states.append)
-    # The chains come after the iterations of all starts, and have no change to tell.
-    of_chains = list(itertools.takewhile(lambda s: math.isnan(s.change), reversed(states)))
-    seen = len(states) - len(of_chains)
-    assert len(post.history["iteration"]) <= seen < len(states) - 4
-    assert {state.iteration for state in states[seen:]} == {post.history["iteration"][-1]}
+    # The chains come after the last iteration of the last start, and show where learning ended.
+    last = post.history["iteration"][-1]
+    sweeps = next(i for i, state in enumerate(reversed(states)) if state.iteration != last)
+    seen = len(states) - sweeps
+    assert sweeps > 1
+    assert seen >= len(post.history["iteration"]) - 1
     count = []
 
     def stop(state):

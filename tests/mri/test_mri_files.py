@@ -52,7 +52,7 @@ def test_matlab_5_and_7_3(tmp_path):
     np.testing.assert_array_equal(read_scan(tmp_path / "new.mat").kspace, y)
 
 
-def mrd_file(path, y, *, covariance=None, oversampling=2):
+def mrd_file(path, y, *, covariance=None, oversampling=2, late=0):
     """Write (L, C, H, W) with ismrmrd-python, every second line, readout oversampled."""
     ismrmrd = pytest.importorskip("ismrmrd")
     xsd = ismrmrd.xsd
@@ -90,9 +90,10 @@ def mrd_file(path, y, *, covariance=None, oversampling=2):
             dataset.append_acquisition(line)
     for contrast in range(n_contrasts):
         for row in range(0, rows, 2):
-            line = ismrmrd.Acquisition.from_array(wider[contrast, :, row].astype(np.complex64))
+            data = wider[contrast, :, row, late:].astype(np.complex64)
+            line = ismrmrd.Acquisition.from_array(data)
             line.idx.contrast, line.idx.kspace_encode_step_1 = contrast, row
-            line.center_sample = wide // 2
+            line.center_sample = wide // 2 - late
             line.read_dir[:], line.phase_dir[:], line.slice_dir[:] = (1, 0, 0), (0, 1, 0), (0, 0, 1)
             line.position[:] = (10, 20, 30)
             dataset.append_acquisition(line)
@@ -116,6 +117,16 @@ def test_ismrmrd_with_noise_and_oversampling(tmp_path):
         scan.affine @ [5, 3, 0, 0] - scan.affine @ [4, 3, 0, 0], [0, -2, 0, 0], atol=1e-5
     )
     assert "3 coils" in scan.summary()
+
+
+def test_a_partial_echo_of_ismrmrd_is_not_taken_for_measured_zeros(tmp_path):
+    mrd_file(tmp_path / "scan.h5", noise(1, 2, 8, 6), late=4)
+    scan = read_scan(tmp_path / "scan.h5")
+    assert scan.kspace.shape == (1, 2, 8, 12)  # oversampling is kept
+    lines = np.arange(8) % 2 == 0
+    np.testing.assert_array_equal(scan.mask[0], lines[:, None] & (np.arange(12) >= 4))
+    assert not scan.kspace[:, :, ~scan.mask[0]].any()
+    np.testing.assert_allclose(scan.affine @ [4, 6, 0, 1], [-10, -20, 30, 1], atol=1e-4)
 
 
 def test_bart_pairs_go_round(tmp_path):
@@ -165,7 +176,7 @@ def test_mrd_images_are_read_by_ismrmrd(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("meas.dat", "siemens_to_ismrmrd"), ("a.png", "ends in none"), ("no.npy", "not there")],
+    [("meas.dat", "not there"), ("a.png", "ends in none"), ("no.npy", "not there")],
 )
 def test_other_files_are_refused(tmp_path, name, message):
     with pytest.raises(ValueError, match=message):

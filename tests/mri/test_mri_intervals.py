@@ -179,6 +179,38 @@ def test_a_noisy_coil_is_minded():
     assert error(None) < 1.1 * given  # seen far from the centre of k-space
 
 
+@pytest.mark.filterwarnings("ignore::cofem.ConvergenceWarning")
+def test_a_coil_covariance_is_whitening_by_hand():
+    truth, mask, _ = phantom_data()
+    maps = np.stack([np.ones((48, 48)), np.linspace(0.2, 1, 48) * np.ones((48, 1))]).astype(complex)
+    sizes = np.array([0.1, 0.01])  # one coil ten times noisier
+    kspace = mri.to_kspace(truth[:, None] * maps)
+    y = (kspace + sizes[:, None, None] * complex_noise(kspace.shape, 0)) * mask[:, None]
+    given = mri.reconstruct(y, mask, sensitivities=maps, real=True, options=FAST,
+                            coil_covariance=np.diag(sizes**2))  # fmt: skip
+    weights = np.sqrt(np.mean(sizes**2)) / sizes
+    by_hand = mri.reconstruct(y * weights[:, None, None], mask, real=True, options=FAST,
+                              sensitivities=maps * weights[:, None, None],
+                              coil_covariance=np.eye(2))  # fmt: skip
+    np.testing.assert_allclose(given.image, by_hand.image, atol=1e-4 * truth.max())
+    np.testing.assert_allclose(given.std, by_hand.std, rtol=1e-2, atol=1e-6)
+
+
+def test_maps_of_a_volume():
+    pytest.importorskip("sigpy")
+    planes, rows, columns = np.indices((16, 16, 16)) / 8 - 1
+    ball = (planes**2 + rows**2 + columns**2 < 0.7).astype(float)
+    true = np.stack([np.exp(-((planes - a) ** 2) - (rows + a) ** 2 + 1j * a * columns)
+                     for a in (-0.7, 0.7)])  # fmt: skip
+    true /= np.linalg.norm(true, axis=0)
+    found = mri.coil_sensitivities(mri.to_kspace(ball * true, n_axes=3), calibration=12)
+    assert found.shape == true.shape
+    there = planes**2 + rows**2 + columns**2 < 0.5
+    product = np.abs(np.sum(np.conj(found) * true, axis=0))[there]  # one for equal maps
+    assert np.median(product) > 0.99
+    assert np.quantile(product, 0.1) > 0.95
+
+
 def test_whitening_makes_noise_white():
     rng = np.random.default_rng(0)
     mix = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))

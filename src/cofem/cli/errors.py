@@ -33,7 +33,7 @@ class OneLineErrors(TyperGroup):
         except Exception as error:
             if _was_interrupted(error):
                 code = INTERRUPTED
-            elif isinstance(error, USER_ERRORS):
+            elif isinstance(error, USER_ERRORS) or _is_of_an_extra(error):
                 fail(_describe(error))
             elif hasattr(error, "format_message"):  # what every mistake in the arguments has
                 fail(f"{error.format_message()} ({_help_of(error)} explains the arguments)")
@@ -77,6 +77,11 @@ def _was_interrupted(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def _is_of_an_extra(error: BaseException) -> bool:
+    """Whether an optional package is missing: such a message says how to get it."""
+    return isinstance(error, ImportError) and "pip install" in str(error)
 
 
 def _describe(error: BaseException) -> str:

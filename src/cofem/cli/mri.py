@@ -36,8 +36,9 @@ def mri(
         Path,
         typer.Argument(
             metavar="INPUT",
-            help="k-space: ISMRMRD or fastMRI (.h5, .mrd), BART (.cfl), MATLAB (.mat), .npy, or "
-            ".npz with kspace, and if wanted mask, sensitivities, trajectory, coil_covariance. "
+            help="k-space: ISMRMRD or fastMRI (.h5, .mrd), Siemens (.dat), BART (.cfl), MATLAB "
+            "(.mat), .npy, or .npz with kspace, and if wanted mask, sensitivities, trajectory, "
+            "coil_covariance. "
             "Arrays are (L, H, W), contrasts first; (H, W) is one contrast.",
         ),
     ],
@@ -201,7 +202,7 @@ def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
         )
     with warnings_as_lines():
         maps = coil_sensitivities(_centred(y) if fft_order else y)
-    return np.fft.ifftshift(maps, (-2, -1)) if fft_order else maps
+    return np.fft.ifftshift(maps, tuple(range(1, maps.ndim))) if fft_order else maps
 
 
 def page(
@@ -259,8 +260,8 @@ def show(facts: dict[str, Any]) -> None:
 
 
 def _centred(y: np.ndarray) -> np.ndarray:
-    """Return k-space in FFT order as that of the centred image, centred."""
-    axes = (-2, -1)
-    image = np.fft.fftshift(np.fft.ifft2(y, norm="ortho"), axes)
-    k = np.fft.fft2(np.fft.ifftshift(image, axes), norm="ortho")
+    """Return k-space (L, coils, …) in FFT order as that of the centred image, centred."""
+    axes = tuple(range(2, y.ndim))
+    image = np.fft.fftshift(np.fft.ifftn(y, axes=axes, norm="ortho"), axes)
+    k = np.fft.fftn(np.fft.ifftshift(image, axes), axes=axes, norm="ortho")
     return np.asarray(np.fft.fftshift(k, axes))

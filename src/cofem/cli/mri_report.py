@@ -76,7 +76,7 @@ PAGE = """<!DOCTYPE html>
 body{font:15px/1.5 system-ui,sans-serif;margin:2em;max-width:75em;color:#222}
 .maps{display:flex;flex-wrap:wrap;gap:1.5em}figure{margin:0}figcaption{margin:.3em 0}
 canvas.map{image-rendering:pixelated;width:320px;border:1px solid #999;cursor:crosshair}
-canvas.bar{width:320px;height:12px;display:block;margin-top:4px}
+canvas.bar{width:320px;height:12px;display:block;margin-top:4px;border:1px solid #999}
 .scale{display:flex;justify-content:space-between;width:320px;font-size:12px}
 th{text-align:left;padding-right:1em;font-weight:600}
 #picked{min-height:3em;font-variant-numeric:tabular-nums}

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from cofem import backend
 from cofem.mri.result import Reconstruction
 
-ERROR_SCALE = 15  # as in the paper's figure
+ERROR_SCALE = 15  # times brighter than the image, as in the paper's figure
 LEVELS = np.linspace(0.05, 0.99, 40)
 
 
@@ -44,17 +44,22 @@ def reconstruction_figure(
     names = [f"contrast {i + 1}" for i in range(len(image))] if names is None else names
     rows: list[tuple[str, Any]] = [("samples", sampled), ("image", np.abs(image)), ("std", std)]
     if reference is not None:
-        rows.insert(2, (f"|error| × {ERROR_SCALE}", ERROR_SCALE * np.abs(image - reference)))
+        rows.insert(2, ("|error|", np.abs(image - reference)))
     n_columns = len(image) + (reference is not None)
     figure = Figure(figsize=(2.4 * n_columns, 2.4 * len(rows)), layout="constrained")
     axes = figure.subplots(len(rows), n_columns, squeeze=False)
     brightest = np.abs(image).max()
+    tops = {
+        "samples": 1.0,
+        "image": brightest,
+        "|error|": brightest / ERROR_SCALE,
+        "std": std.max(),
+    }
     for i, (title, pictures) in enumerate(rows):
-        top = 1.0 if title == "samples" else std.max() if title == "std" else brightest
         for j, picture in enumerate(pictures):
             axis = axes[i, j]
             shown = axis.imshow(
-                _slice(picture), cmap="gray", vmin=0, vmax=top, interpolation="nearest"
+                _slice(picture), cmap="gray", vmin=0, vmax=tops[title], interpolation="nearest"
             )
             axis.set_xticks([])
             axis.set_yticks([])

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from cofem.mri.files.grid import Readout, on_grid
 from cofem.mri.scanner.coils import noise_covariance
-from cofem.mri.transform import to_image, to_kspace
 
 
 def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
@@ -50,33 +50,23 @@ def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
     if kept[0].traj is not None and kept[0].traj.size:
         found |= _along_trajectory(kept, encoding)
     else:
-        found |= _on_grid(kept, encoding)
+        found |= _cartesian(kept, encoding)
+        wider = found["kspace"].shape[-1] - encoding.reconSpace.matrixSize.x
+        found["affine"][:3, 3] -= found["affine"][:3, 1] * (wider // 2)  # oversampling was kept
     return found | {"notes": tuple(notes)}
 
 
-def _on_grid(lines: list[Any], encoding: Any) -> dict[str, Any]:
+def _cartesian(lines: list[Any], encoding: Any) -> dict[str, Any]:
     size, recon = encoding.encodedSpace.matrixSize, encoding.reconSpace.matrixSize
     echoes = sorted({a.idx.contrast for a in lines})
-    coils = lines[0].data.shape[0]
-    y = np.zeros((len(echoes), coils, size.z, size.y, size.x), dtype=np.complex128)
-    counts = np.zeros((len(echoes), size.z, size.y), dtype=int)
-    for a in lines:
-        place = echoes.index(a.idx.contrast), a.idx.kspace_encode_step_2, a.idx.kspace_encode_step_1
-        first = size.x // 2 - a.center_sample  # a partial echo starts late
-        y[place[0], :, place[1], place[2], first : first + a.data.shape[1]] += a.data
-        counts[place] += 1
-    y /= np.maximum(counts, 1)[:, None, :, :, None]
-    mask = np.broadcast_to((counts > 0)[..., None], (len(echoes), size.z, size.y, size.x))
-    if recon.x < size.x:  # oversampling along the readout, which costs nothing to sample
-        image = to_image(y, n_axes=1)
-        start = size.x // 2 - recon.x // 2
-        y = to_kspace(image[..., start : start + recon.x], n_axes=1)
-        y *= (counts > 0)[:, None, ..., None]
-        mask = mask[..., : recon.x]
-    if size.z == 1:
-        y, mask = y[:, :, 0], mask[:, 0]
-    several = coils > 1
-    return {"kspace": y if several else y[:, 0], "coils": several, "mask": mask.copy()}
+    readouts = [
+        Readout(
+            echoes.index(a.idx.contrast), a.idx.kspace_encode_step_2, a.idx.kspace_encode_step_1,
+            size.x // 2 - a.center_sample, a.data,  # a partial echo starts late
+        )
+        for a in lines
+    ]  # fmt: skip
+    return on_grid(readouts, (size.z, size.y, size.x), recon.x)
 
 
 def _along_trajectory(lines: list[Any], encoding: Any) -> dict[str, Any]:

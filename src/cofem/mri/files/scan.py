@@ -11,6 +11,7 @@ import numpy as np
 
 from cofem.files import parsed, path_of, read_archive, read_array
 from cofem.mri.files.mrd import read_mrd
+from cofem.mri.files.twix import read_twix
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Scan:
 
 
 def read_scan(path: Any, *, coils: bool | None = None, index: int | None = None) -> Scan:
-    """Read k-space from .npy, .npz, ISMRMRD or fastMRI .h5, BART .cfl, or .mat.
+    """Read k-space: .npy, .npz, ISMRMRD or fastMRI .h5, Siemens .dat, BART .cfl, .mat.
 
     Parameters
     ----------
@@ -97,13 +98,10 @@ def read_scan(path: Any, *, coils: bool | None = None, index: int | None = None)
         ".mat": lambda: _matlab(file, coils),
         ".h5": lambda: _hdf5(file, index),
         ".mrd": lambda: Scan(**read_mrd(file, index)),
+        ".dat": lambda: Scan(**read_twix(file, index)),
         ".nii": lambda: _nifti(file, index),
         ".nii.gz": lambda: _nifti(file, index),
     }
-    if name.endswith(".dat"):
-        raise ValueError(
-            f"path: {file} is Siemens raw data; siemens_to_ismrmrd makes an ISMRMRD file of it"
-        )
     for ending, reader in readers.items():
         if name.endswith(ending):
             if not file.is_file():
