@@ -170,7 +170,9 @@ def temper_sets(
                 row = gram[r, i].copy()
                 gram[r, i] = gram[r, k - 1]
                 look(gram[r], squares, correlation, power, scales, places[r], slabs, k - 1, s, t)
-                total, top = gains(scales, log_odds, s, t, 1.0, free[r], beta, n, powers[r], logs)
+                total, top = gains(
+                    scales, log_odds, np.zeros(1), s, t, 1.0, free[r], beta, n, powers[r], logs
+                )
                 luck, at = random.random() * total, -1
                 for j in range(d):
                     if luck >= 0 and logs[j, 0] - top > -40:

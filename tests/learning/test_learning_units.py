@@ -14,6 +14,7 @@ import cofem
 fixed = settings(
     derandomize=True, deadline=None, max_examples=3, database=None, phases=[Phase.generate]
 )
+fewer = settings(fixed, max_examples=2)
 METHODS = ("em", "woodbury", "cofem")
 # Coordinates are the same to what the solver leaves: CG may stop a step earlier or later.
 CLOSE = {"em": 1e-6, "woodbury": 1e-6, "cofem": 2e-3}
@@ -77,3 +78,79 @@ def test_data_in_other_units(method, seed, exponent):
     size, close = abs(one.mean).max(), CLOSE[method]
     np.testing.assert_allclose(other.mean / c, one.mean, rtol=0, atol=close * size)
     np.testing.assert_allclose(other.probability, one.probability, rtol=0, atol=10 * close)
+
+
+# -- groups, joint tasks, z ≥ 0, the sequential method ---------------------------
+
+LABELS = np.repeat(np.arange(8), 5)
+# The coordinates that must share their factor, and the options that ask for the kind of problem.
+KINDS = {
+    "groups": (LABELS, {"groups": LABELS}),
+    "coupled": (np.zeros(40, int), {"coupling": np.eye(40) + 0.5 * np.eye(40, k=1)
+                                    + 0.5 * np.eye(40, k=-1)}),
+    "tasks": (np.arange(40), {}),
+    "z ≥ 0": (np.arange(40), {"nonnegative": True}),
+}  # fmt: skip
+WAYS = [
+    (kind, method, prior)
+    for kind in KINDS
+    for method in METHODS
+    for prior in (("ard",) if kind == "coupled" else ("mixture", "ard"))
+]
+
+
+def data_of(kind, seed):
+    """Return Φ and y of a problem, or lists of two of each."""
+    case = drawn(30, 40, [0.85, 0.15], [9.0], 0.1, seed)
+    random = np.random.default_rng([1, seed])
+    noise = 0.1 * random.normal(size=(2, 30))
+    if "tasks" in kind:  # the same coordinates with other values
+        phis = [case.phi, random.normal(size=case.phi.shape) / np.sqrt(30)]
+        return phis, [case.y, phis[1] @ (case.z * random.uniform(0.5, 2, 40)) + noise[1]]
+    return case.phi, case.phi @ abs(case.z) + noise[0] if kind == "z ≥ 0" else case.y
+
+
+def times(c, arrays):
+    return [c * a for a in arrays] if isinstance(arrays, list) else c * arrays
+
+
+def assert_only_units_differ_of(phi, y, factors, c, method, noise_known, **options):
+    """Columns times ``factors``, data times ``c``."""
+    beta = 100.0 if noise_known else None
+    one = fitted(phi, y, method, noise_precision=beta, **options)
+    # Every Φ is multiplied from the right, one factor for each column.
+    other = fitted(times(factors, phi), times(c, y), method,
+                   noise_precision=beta and beta / c**2, **options)  # fmt: skip
+    size, close = abs(one.mean).max(), CLOSE.get(method, 1e-6)
+    assert size > 0.1
+    np.testing.assert_allclose(other.mean * factors / c, one.mean, rtol=0, atol=close * size)
+    np.testing.assert_allclose(
+        np.asarray(other.noise_precision) * c**2, one.noise_precision, rtol=10 * close
+    )
+    assert other.prior == one.prior
+    if one.probability is not None:
+        np.testing.assert_allclose(other.probability, one.probability, rtol=0, atol=10 * close)
+
+
+@pytest.mark.parametrize("noise_known", [True, False])
+@pytest.mark.parametrize(("kind", "method", "prior"), WAYS)
+@fewer
+@given(st.integers(0, 100), factors_within(6), st.floats(-6, 6))
+def test_every_kind_of_problem_in_other_units(
+    kind, method, prior, noise_known, seed, factors, exponent
+):
+    shared, options = KINDS[kind]
+    assert_only_units_differ_of(
+        *data_of(kind, seed), factors[shared], 10.0**exponent, method, noise_known, prior=prior,
+        **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("noise_known", [True, False])
+@pytest.mark.parametrize("kind", ["one task", "tasks"])
+@fewer
+@given(st.integers(0, 100), factors_within(6), st.floats(-6, 6))
+def test_the_sequential_method_in_other_units(kind, noise_known, seed, factors, exponent):
+    assert_only_units_differ_of(
+        *data_of(kind, seed), factors, 10.0**exponent, "sequential", noise_known, prior="auto"
+    )

@@ -18,7 +18,8 @@ precision β is given. Three kinds of moves leave the posterior as it is:
   free, each with its exact conditional probability: so effects change places between coherent
   columns, for which flipping one coordinate at a time would take forever;
 - one joins, proposed with these same probabilities, or leaves (Metropolis–Hastings);
-- the weights of the slabs are drawn given how many coordinates each holds.
+- the weights of the slabs are drawn given how many coordinates each holds; two of the slabs hold
+  values of equal magnitude (:mod:`cofem.learning.supports.equal`), which is drawn too.
 
 Moving an effect among all columns by its exact conditional is the idea of the sum of single
 effects (Wang et al., J. R. Stat. Soc. B 2020); proposals that know the gain are those of Zanella
@@ -31,7 +32,8 @@ import math
 
 import numpy as np
 
-from cofem.learning.supports.gains import NEGLIGIBLE, TINY, gains, look, precision_of, score
+from cofem.learning.supports.equal import draw_equal, draw_share, see, shift_of
+from cofem.learning.supports.gains import TINY, gains, pick, precision_of, score
 from cofem.solvers.compiled import compiled
 
 Matrix = np.ndarray
@@ -48,8 +50,11 @@ def run_chain(
     y: np.ndarray,
     scales: np.ndarray,
     pseudo_count: float,
+    spreads: np.ndarray,
+    reach: float,
     start: np.ndarray,
     start_slabs: np.ndarray,
+    equal: np.ndarray,
     beta: float,
     largest: int,
     heating: np.ndarray,
@@ -67,8 +72,15 @@ def run_chain(
         Slab variances over the noise variance.
     pseudo_count : float
         Of every slab, in the prior of the weights; the spike has one.
+    spreads : array
+        Variances over the noise variance that values of equal magnitude may have about it; none,
+        if there is no such law.
+    reach : float
+        The largest magnitude of that law.
     start, start_slabs : integer arrays
         The non-zero coordinates and their slabs in the beginning.
+    equal : array (2,)
+        The common magnitude and its spread in the beginning.
     beta : float
         The noise precision; zero if it is not known.
     largest : int
@@ -93,8 +105,13 @@ def run_chain(
         Averages of the conditional means and second moments and of being non-zero.
     places, slabs : integer arrays
         Where the chain ended: ``start`` and ``start_slabs`` for it to go on.
+    equal : array (2,)
+        The common magnitude and its spread there.
     """
     d, n = phi.shape
+    # The last two slabs are those about plus and minus the common magnitude.
+    scales, means = np.append(scales, np.full(2, equal[1])), np.zeros(len(scales) + 2)
+    means[-2], means[-1], width = equal[0], -equal[0], 0.0
     kept, degrees = len(heating) - draws_from, float(n)
     most = min(n - 1, d, largest)
     places, slabs = np.empty(most, np.int64), np.empty(most, np.int64)
@@ -113,15 +130,16 @@ def run_chain(
     first, second, inside = np.zeros(d), np.zeros(d), np.zeros(d)
     for sweep in range(len(heating)):
         heat = heating[sweep]
-        draw_weights(slabs, k, d, pseudo_count, log_odds, random)
+        spike = draw_weights(slabs, k, d, pseudo_count, log_odds[:-2], random)
+        draw_share(slabs, k, len(spreads) > 0, spike, log_odds, random)
         for place in places[:k].copy():
             k = _leave(places, slabs, free, gram, k, place)
-            q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
-            total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
+            q = see(gram, squares, correlation, power_of_y, means, scales, places, slabs, k, s, t)
+            total, top = gains(scales, log_odds, means, s, t, q, free, beta, degrees, heat, logs)
             j, a = pick(logs, top, total, random)
             k = _join(phi, places, slabs, free, gram, k, j, a)
-        q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
-        total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
+        q = see(gram, squares, correlation, power_of_y, means, scales, places, slabs, k, s, t)
+        total, top = gains(scales, log_odds, means, s, t, q, free, beta, degrees, heat, logs)
         for _ in range(PROPOSALS):
             if random.random() < 0.5:
                 # The odds of all that may join, over the ways back.
@@ -131,17 +149,41 @@ def run_chain(
                     continue
                 j, a = pick(logs, top, total, random)
                 k = _join(phi, places, slabs, free, gram, k, j, a)
-                q = look(gram, squares, correlation, power_of_y, scales, places, slabs, k, s, t)
-                total, top = gains(scales, log_odds, s, t, q, free, beta, degrees, heat, logs)
+                q = see(
+                    gram, squares, correlation, power_of_y, means, scales, places, slabs, k, s, t
+                )
+                total, top = gains(
+                    scales, log_odds, means, s, t, q, free, beta, degrees, heat, logs
+                )
             elif k > 0:
                 i = int(random.random() * k)
                 j, a = places[i], slabs[i]
                 k = _leave(places, slabs, free, gram, k, j)
-                q_left = look(
-                    gram, squares, correlation, power_of_y, scales, places, slabs, k, s_left, t_left
+                q_left = see(
+                    gram,
+                    squares,
+                    correlation,
+                    power_of_y,
+                    means,
+                    scales,
+                    places,
+                    slabs,
+                    k,
+                    s_left,
+                    t_left,
                 )
                 total_left, top_left = gains(
-                    scales, log_odds, s_left, t_left, q_left, free, beta, degrees, heat, logs_left
+                    scales,
+                    log_odds,
+                    means,
+                    s_left,
+                    t_left,
+                    q_left,
+                    free,
+                    beta,
+                    degrees,
+                    heat,
+                    logs_left,
                 )
                 if math.log(random.random()) < math.log(k + 1) - math.log(total_left) - top_left:
                     # What was seen without it is now what there is to see.
@@ -149,32 +191,39 @@ def run_chain(
                     q, total, top = q_left, total_left, top_left
                 else:
                     k = _join(phi, places, slabs, free, gram, k, j, a)
+        if len(spreads):
+            width = draw_equal(
+                gram, correlation, power_of_y, spreads, reach, places, slabs, k, beta, degrees,
+                heat, means, scales, random,
+            )  # fmt: skip
+            q = see(gram, squares, correlation, power_of_y, means, scales, places, slabs, k, s, t)
         if sweep >= draws_from:
             row = sweep - draws_from
             sizes[row] = k
             drawn_places[row, :k] = places[:k]
-            scores[row] = score(gram, scales, places, slabs, k, log_odds, q, beta, degrees)
+            scores[row] = width + score(gram, scales, places, slabs, k, log_odds, q, beta, degrees)
             noise[row] = _draw_values(
-                gram, correlation, scales, places, slabs, k, q, beta, degrees,
+                gram, correlation, means, scales, places, slabs, k, q, beta, degrees,
                 drawn_values[row], first, second, inside, random,
             )  # fmt: skip
     return (
         sizes, drawn_places, drawn_values, noise, scores, first / kept, second / kept,
-        inside / kept, places[:k].copy(), slabs[:k].copy(),
+        inside / kept, places[:k].copy(), slabs[:k].copy(), np.array([means[-2], scales[-2]]),
     )  # fmt: skip
 
 
 @compiled
 def draw_weights(
     slabs: Matrix, k: int, d: int, pseudo_count: float, log_odds: Matrix, random: Generator
-) -> None:
-    """Draw the weights of the slabs over that of the spike, as logarithms."""
-    spike = random.gamma(d - k + 1.0, 1.0)
+) -> float:
+    """Draw the weights of the slabs over that of the spike, as logarithms; return the spike's."""
+    spike = float(random.gamma(d - k + 1.0, 1.0))
     for a in range(len(log_odds)):
         held = pseudo_count
         for i in range(k):
             held += slabs[i] == a
         log_odds[a] = math.log(max(random.gamma(held, 1.0), TINY) / spike)
+    return spike
 
 
 @compiled
@@ -200,23 +249,10 @@ def _leave(places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, pl
 
 
 @compiled
-def pick(logs: Matrix, top: float, total: float, random: Generator) -> tuple[int, int]:
-    """Draw a coordinate and a slab with these odds."""
-    left, last = random.random() * total, (0, 0)
-    for j in range(logs.shape[0]):
-        for a in range(logs.shape[1]):
-            if logs[j, a] - top > NEGLIGIBLE:
-                last = (j, a)
-                left -= math.exp(logs[j, a] - top)
-                if left <= 0:
-                    return last
-    return last
-
-
-@compiled
 def _draw_values(
     gram: Matrix,
     correlation: Matrix,
+    means: Matrix,
     scales: Matrix,
     places: Matrix,
     slabs: Matrix,
@@ -237,7 +273,9 @@ def _draw_values(
     expected = 1 / beta if beta > 0 else q / max(degrees - 2, 1.0)
     precision = precision_of(gram, scales, places, slabs, k)
     covariance = np.linalg.inv(precision)
-    mean = covariance @ correlation[places[:k]]
+    mean = covariance @ (correlation - shift_of(gram, means, slabs, k))[places[:k]]
+    for i in range(k):
+        mean[i] += means[slabs[i]]
     # x = μ + σ L⁻ᵀ e has the covariance σ² (L Lᵀ)⁻¹.
     normal = np.empty(k)
     for i in range(k):
@@ -246,7 +284,8 @@ def _draw_values(
     values[:k] = mean + math.sqrt(drawn) * np.linalg.solve(np.ascontiguousarray(factor.T), normal)
     for i in range(k):
         j = places[i]
-        first[j] += mean[i]
+        if gram[i, j] > 0:  # of a column of zeros either sign is as probable: zero on average
+            first[j] += mean[i]
         second[j] += mean[i] ** 2 + expected * covariance[i, i]
         inside[j] += 1
     return drawn

@@ -106,6 +106,7 @@ def log_twice_normal(t: float) -> float:
 def gains(
     scales: Matrix,
     log_odds: Matrix,
+    means: Matrix,
     s: Matrix,
     t: Matrix,
     q: float,
@@ -121,7 +122,10 @@ def gains(
     If ``positive``, of slabs that are half-normal: for that β must be given. Most coordinates are
     often far from any odds that count, and are passed over without a logarithm for every slab.
     """
-    least = _least_top(scales, log_odds, s, t, q, free, beta, degrees, heat, positive) + NEGLIGIBLE
+    least = (
+        _least_top(scales, log_odds, means, s, t, q, free, beta, degrees, heat, positive)
+        + NEGLIGIBLE
+    )
     best_odds, top, total = np.max(log_odds), -math.inf, 0.0
     for j in range(len(s)):
         most = -math.inf
@@ -134,7 +138,8 @@ def gains(
             continue
         for a in range(len(scales)):
             grown = 1 + scales[a] * s[j]
-            gain = _gain(scales[a] * t[j] * t[j] / grown, t[j], q, beta, degrees, positive)
+            fall = (scales[a] * t[j] * t[j] + means[a] * (2 * t[j] - means[a] * s[j])) / grown
+            gain = _gain(fall, t[j], q, beta, degrees, positive)
             logs[j, a] = log_odds[a] + heat * (gain - 0.5 * math.log(grown))
             top = max(top, logs[j, a])
     for j in range(len(s)):
@@ -158,6 +163,7 @@ def _gain(fall: float, t: float, q: float, beta: float, degrees: float, positive
 def _least_top(
     scales: Matrix,
     log_odds: Matrix,
+    means: Matrix,
     s: Matrix,
     t: Matrix,
     q: float,
@@ -179,7 +185,9 @@ def _least_top(
     found = -math.inf
     for a in range(len(scales) if promising >= 0 else 0):
         grown = 1 + scales[a] * s[promising]
-        fall = scales[a] * t[promising] ** 2 / grown
+        fall = (
+            scales[a] * t[promising] ** 2 + means[a] * (2 * t[promising] - means[a] * s[promising])
+        ) / grown
         gain = _gain(fall, t[promising], q, beta, degrees, positive)
         found = max(found, log_odds[a] + heat * (gain - 0.5 * math.log(grown)))
     return found
@@ -205,3 +213,17 @@ def score(
             grown = math.log(factor[i, i]) + 0.5 * math.log(scales[slabs[i]])
             found += log_odds[slabs[i]] - grown
     return found
+
+
+@compiled
+def pick(logs: Matrix, top: float, total: float, random: np.random.Generator) -> tuple[int, int]:
+    """Draw a coordinate and a slab with these odds."""
+    left, last = random.random() * total, (0, 0)
+    for j in range(logs.shape[0]):
+        for a in range(logs.shape[1]):
+            if logs[j, a] - top > NEGLIGIBLE:
+                last = (j, a)
+                left -= math.exp(logs[j, a] - top)
+                if left <= 0:
+                    return last
+    return last

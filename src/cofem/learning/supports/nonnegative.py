@@ -19,12 +19,13 @@ import math
 import numpy as np
 
 from cofem.learning.sites.truncated_normal import standard_moments
-from cofem.learning.supports.chain import PROPOSALS, draw_weights, pick
+from cofem.learning.supports.chain import PROPOSALS, draw_weights
 from cofem.learning.supports.gains import (
     ROUNDING,
     gains,
     log_twice_normal,
     look,
+    pick,
     precision_of,
     score,
 )
@@ -69,7 +70,7 @@ def run_nonnegative_chain(
     else:
         _values(gram, correlation, scales, places, slabs, k, now, values, True, random)
     s, t, logs = np.empty(d), np.empty(d), np.empty((d, len(scales)))
-    log_odds = np.zeros(len(scales))
+    log_odds, means = np.zeros(len(scales)), np.zeros(len(scales))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
     drawn_places, drawn_values = np.zeros((kept, most), np.int64), np.zeros((kept, most))
     sums = np.zeros((3, d))
@@ -83,7 +84,7 @@ def run_nonnegative_chain(
             )
             look(gram, squares, correlation, power, scales, places, slabs, k - 1, s, t)
             free[place] = True
-            total, top = gains(scales, log_odds, s, t, 1.0, free, now, n, heat, logs, True)
+            total, top = gains(scales, log_odds, means, s, t, 1.0, free, now, n, heat, logs, True)
             j, a = pick(logs, top, total, random)
             old, old_slab, row = values[:k].copy(), slabs[k - 1], gram[k - 1].copy()
             if j != place:
@@ -145,7 +146,7 @@ def _join_or_leave(
 ) -> int:
     """Propose that coordinates join or leave; return how many there are then."""
     n, most, known = phi.shape[1], len(places), False
-    total = top = 0.0
+    total, top, means = 0.0, 0.0, np.zeros(len(scales))
     # Of the state itself: known while proposals are refused. The others are of it without one.
     own_s, own_t, own_logs = np.empty(len(s)), np.empty(len(t)), np.empty(logs.shape)
     for _ in range(PROPOSALS):
@@ -156,7 +157,7 @@ def _join_or_leave(
             if not known:
                 look(gram, squares, correlation, power, scales, places, slabs, k, own_s, own_t)
                 total, top = gains(
-                    scales, log_odds, own_s, own_t, 1.0, free, beta, n, heat, own_logs, True
+                    scales, log_odds, means, own_s, own_t, 1.0, free, beta, n, heat, own_logs, True
                 )
                 known = True
             rest, last = _values(
@@ -183,7 +184,7 @@ def _join_or_leave(
             )
             free[j] = True
             look(gram, squares, correlation, power, scales, places, slabs, k - 1, s, t)
-            left, best = gains(scales, log_odds, s, t, 1.0, free, beta, n, heat, logs, True)
+            left, best = gains(scales, log_odds, means, s, t, 1.0, free, beta, n, heat, logs, True)
             rest, last = _values(
                 gram, correlation, scales, places, slabs, k - 1, beta, values, True, random
             )

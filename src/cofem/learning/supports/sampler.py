@@ -20,6 +20,7 @@ from cofem import backend
 from cofem.learning.supports.chain import PROPOSALS, run_chain
 from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.nonnegative import run_nonnegative_chain
+from cofem.learning.supports.slabs import reach_of, scales_for, spreads_for
 from cofem.model.model import Model
 
 # Chains are run if they need at most so many operations: ten to twenty seconds.
@@ -42,13 +43,6 @@ MANY_MORE = 2
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
 HOTTEST, COOLED = 0.1, 2.0
-# The factor between the variances of neighbouring slabs (a coarser grid distinguishes equal from
-# unequal coefficients less well), and the smallest one relative to the noise variance.
-SCALE_RATIO, SMALLEST_SCALE = 4.0, 3.0
-# Coefficients of coherent columns may cancel each other: the largest slab is larger by this factor
-# than the largest coefficient with which a single column can explain y.
-CANCELLING = 100.0
-MOST_SLABS = 24
 # The callback is called after so many sweeps of a chain.
 BLOCK = 25
 # A chain that uses more than this share of its places needs more than can be sampled.
@@ -145,28 +139,45 @@ def sample_supports(
     tell : function, optional
         Is given the mean so far and the number of sweeps; True ends the chains.
     """
+    found: Sampled | None = None
+    # Chains that may take values for equal have more modes. Where they do not agree, those that may
+    # not are run too, and the two of them that differ less are the answer.
+    for equal in (False,) if model.nonnegative else (True, False):
+        other = _sampled(model, beta, likely_noise, likely, seed, tell, equal)
+        if other and (found is None or other.stopped or other.distance < found.distance):
+            found = other
+        if found is not None and (found.stopped or found.distance <= AGREE):
+            break
+    return found
+
+
+def _sampled(
+    model: Model, beta: float, likely_noise: float, likely: np.ndarray, seed: int,
+    tell: Callable[[np.ndarray, int], bool] | None, equal: bool,
+) -> Sampled | None:  # fmt: skip
+    """Run chains that may take values to be of equal magnitude, or that may not."""
     task = model.tasks[0]
     phi, y = (backend.to_numpy(x).astype(np.float64) for x in (task.operator.to_dense(), task.y))
     lengths = np.linalg.norm(phi, axis=0)
     lengths[lengths == 0] = 1.0
     columns = np.ascontiguousarray((phi / lengths).T)
-    scales = _scales(columns @ y, likely_noise)
+    scales = scales_for(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
     # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
     # non-zero coordinates takes all of y as noise: with less noise it would add too many at once.
     all_noise = len(y) / max(float(y @ y), np.finfo(np.float64).tiny)
     from_noise = (np.empty(0), all_noise) if model.nonnegative else ()
-    first = _Chain(columns, y, scales, beta, seed, nothing, from_noise)
+    first = _Chain(columns, y, scales, beta, seed, nothing, from_noise, equal)
     cooling = np.minimum(np.linspace(HOTTEST, COOLED, WARMING), 1.0)
     if not first.warm(cooling):
         return None
     second, full = first, True
     if len(likely) <= MANY_MORE * max(first.size, 1):
         from_likely = (np.empty(0), likely_noise) if model.nonnegative else ()
-        second = _Chain(columns, y, scales, beta, seed + 1, likely, from_likely)
+        second = _Chain(columns, y, scales, beta, seed + 1, likely, from_likely, equal)
         full = not second.warm(np.ones(WARMING))
     if full:  # that start is no help
-        second = _Chain(columns, y, scales, beta, seed + 1, nothing, from_noise)
+        second = _Chain(columns, y, scales, beta, seed + 1, nothing, from_noise, equal)
         if not second.warm(cooling):
             return None
     chains = [first, second]
@@ -190,28 +201,24 @@ def sample_supports(
     return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains), stopped)
 
 
-def _scales(correlation: np.ndarray, likely_noise: float) -> np.ndarray:
-    """Return slab variances over the noise variance, from just visible to all there can be."""
-    top = CANCELLING * max(float(np.max(correlation**2)) * likely_noise, 1.0)
-    number = math.ceil(math.log(top / SMALLEST_SCALE, SCALE_RATIO)) + 1
-    number = min(max(number, 2), MOST_SLABS)
-    return np.asarray(np.geomspace(SMALLEST_SCALE, max(top, 10 * SMALLEST_SCALE), number))
-
-
 class _Chain:
     """One chain, with what is kept of its sweeps."""
 
     def __init__(
         self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
-        likely: np.ndarray, extra: tuple[np.ndarray, float] | tuple[()],
+        likely: np.ndarray, extra: tuple[Any, ...], equal: bool,
     ) -> None:  # fmt: skip
-        self._parts = columns, y, scales, 1 / len(scales)
+        self._parts: tuple[Any, ...] = columns, y, scales, 1 / len(scales)
         self._beta, self._random = beta, np.random.default_rng(seed)
         self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
         places = likely[: self._most // 2].astype(np.int64)
         slabs = np.full(len(places), len(scales) // 2, np.int64)
-        self._state: tuple[Any, ...] = (places, slabs, *extra)
         self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
+        if not extra:
+            largest = float(np.max(np.abs(columns @ y)))
+            self._parts += spreads_for(scales) if equal else np.empty(0), reach_of(largest)
+            extra = (np.array([largest, 1.0]),)
+        self._state: tuple[Any, ...] = (places, slabs, *extra)
         self.counted = 0
         self.noise: list[np.ndarray] = []
         self.scores: list[np.ndarray] = []
