@@ -12,10 +12,11 @@ from cofem.learning.sites.ard import (
     LARGEST,
     LATEST_PRUNING,
     NEARLY_SETTLED,
+    SPAN,
     Ard,
     strictness,
+    update_precision,
 )
-from cofem.learning.sites.ard_precisions import SPAN, update_precision
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense, FiniteDifference, Identity

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from cofem.learning.moments.cavities import MEMORY, Cavities, lowest_ratio
+from cofem.learning.moments.mean_field import MEMORY, Cavities, lowest_ratio
 from cofem.learning.sites.matching import (
     STRONGEST,
     WEAKEST,
