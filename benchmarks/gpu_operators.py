@@ -59,7 +59,7 @@ def _recorded(work: Callable[[], Any]) -> Callable[[], Any]:
 
 
 class TooLargeError(Exception):
-    pass
+    """A matrix of that size is not worth its memory."""
 
 
 def _dct(D: int) -> tuple[LinearOperator, Any]:
