@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeGuard
 
 import array_api_compat as compat
@@ -117,6 +117,17 @@ def from_numpy(x: np.ndarray, like: Array) -> Array:
         moved: Array = torch.as_tensor(x).pin_memory().to(device_of(like), non_blocking=True)
         return moved
     return xp.asarray(x, device=device_of(like))
+
+
+def done_there(function: Callable[[Any], Any], x: np.ndarray, like: Array) -> np.ndarray:
+    """Return ``function(x)`` as a NumPy array, computed where ``like`` is and by its library.
+
+    Examples
+    --------
+    >>> done_there(lambda x: 2 * x, np.ones(2), np.zeros(0))
+    array([2., 2.])
+    """
+    return to_numpy(function(from_numpy(np.ascontiguousarray(x), like)))
 
 
 def _goes_by_itself(like: Array) -> bool:

@@ -44,6 +44,7 @@ class Edges:
 
     def __init__(self, shape: tuple[int, ...], n_images: int, n_apart: int = 1) -> None:
         self.shape, self.n_images, self.n_apart = tuple(shape), n_images, n_apart
+        self.kind = (self.shape, n_images, n_apart)  # products with other edges of it are the same
         self.n_axes, self.size = len(shape), math.prod(shape)
         self.n_together = n_images // n_apart
         self.n_components = self.n_axes * self.n_together

@@ -16,11 +16,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.scanner.mirror import mirrored
-
-
-class Plan:
-    """Stands for the samples and the transform that an encoding and its turned ones share."""
+from cofem.mri.scanner.mirror import mirrored, varying_axes
 
 
 class Encoding(ABC):
@@ -37,11 +33,11 @@ class Encoding(ABC):
         1 for real contrasts, 2 for complex ones.
     samples : array (L,)
         Measured numbers (complex) of every contrast, coils counted.
-    plan : Plan
-        With the same one, products differ only by what :meth:`moving` returns.
+    kind : tuple
+        Products of one kind differ only by what :meth:`moving` returns.
     """
 
-    plan: Plan
+    kind: tuple[Any, ...] = ()
     shape: tuple[int, ...]
     n_parts: int
     samples: np.ndarray
@@ -67,7 +63,7 @@ class Encoding(ABC):
         raise TypeError("real images have no phase")
 
     def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the arrays that :meth:`turned` changes, in the precision of ``like``."""
+        """Return the arrays that products need, in the precision of ``like``."""
         return ()
 
     def moved(self, moving: tuple[Array, ...]) -> Encoding:
@@ -122,7 +118,7 @@ class RealEncoding(Encoding):
 
     def __init__(self, mask: Array) -> None:
         xp = backend.namespace(mask)
-        self.plan, self.shape = Plan(), tuple(mask.shape[1:])
+        self.shape = tuple(mask.shape[1:])
         self._copies: dict[Any, Array] = {}  # of the weights, in other precisions
         self._axes = tuple(range(-len(self.shape), 0))
         self._cut = varying_axes(mask)
@@ -130,6 +126,7 @@ class RealEncoding(Encoding):
         half = [slice(None)] * both.ndim
         half[last] = slice(0, self.shape[last] // 2 + 1)
         self._weights = both[tuple(half)]
+        self.kind = ("real", tuple(mask.shape), self._cut)
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes))
         self._mean = xp.mean(mask, axis=self._axes)
 
@@ -158,6 +155,16 @@ class RealEncoding(Encoding):
         """Return the contrasts."""
         return x
 
+    def moving(self, like: Array) -> tuple[Array, ...]:
+        """Return the weights of the samples."""
+        return (self._weights_like(like),)
+
+    def moved(self, moving: tuple[Array, ...]) -> RealEncoding:
+        """Return the encoding of other samples."""
+        found = copy.copy(self)
+        found._weights, found._copies = moving[0], {}
+        return found
+
     def _filter(self, x: Array, spectrum: Array) -> Array:
         xp, fft = backend.namespace(x), backend.fft_module(x)
         image = xp.reshape(x, (*x.shape[:-1], *self.shape))
@@ -169,10 +176,13 @@ class RealEncoding(Encoding):
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
-        if factor.dtype not in self._copies:
-            self._copies[factor.dtype] = xp.astype(self._weights, factor.dtype, copy=False)
-        weights = self._copies[factor.dtype]
-        return weights * xp.reshape(factor, (-1, *[1] * len(self.shape)))
+        return self._weights_like(factor) * xp.reshape(factor, (-1, *[1] * len(self.shape)))
+
+    def _weights_like(self, like: Array) -> Array:
+        xp = backend.namespace(like)
+        if like.dtype not in self._copies:
+            self._copies[like.dtype] = xp.astype(self._weights, like.dtype, copy=False)
+        return self._copies[like.dtype]
 
 
 @final
@@ -181,10 +191,11 @@ class CoilEncoding(Encoding):
 
     def __init__(self, mask: Array, sensitivities: Array, real: bool) -> None:
         xp = backend.namespace(mask)
-        self.plan, self.shape, self.n_parts = Plan(), tuple(mask.shape[1:]), 1 if real else 2
+        self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
         self._axes = tuple(range(-len(self.shape), 0))
         self._cut = varying_axes(mask)
         self._mask, self._coils = mask[:, None, ...], sensitivities
+        self.kind = ("coils", tuple(sensitivities.shape), self.n_parts, self._cut)
         self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
         n_coils = sensitivities.shape[1]
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes)) * n_coils
@@ -228,12 +239,15 @@ class CoilEncoding(Encoding):
         return self._with_coils(coils)
 
     def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the coils."""
-        return (self._coils_like(like),)
+        """Return coils and mask."""
+        mask = backend.namespace(like).astype(self._mask, like.dtype, copy=False)
+        return self._coils_like(like), mask
 
     def moved(self, moving: tuple[Array, ...]) -> CoilEncoding:
-        """Return the encoding of other coils."""
-        return self._with_coils(*moving)
+        """Return the encoding of other coils and samples."""
+        found = self._with_coils(moving[0])
+        found._mask = moving[1]
+        return found
 
     def _with_coils(self, coils: Array) -> CoilEncoding:
         """Return it with other coils of the same modulus, whose sums stay."""
@@ -278,20 +292,3 @@ class CoilEncoding(Encoding):
         if self.n_parts == 1:
             return xp.real(image)
         return xp.concat([xp.real(image), xp.imag(image)], axis=1)
-
-
-def varying_axes(mask: Array) -> tuple[int, ...]:
-    """Return the axes (from the end) that ΦᴴΦ has to transform.
-
-    Along an axis on which the mask (L, *shape) does not change, the transform of ΦᴴΦ and its
-    inverse meet: lines need a transform along one axis alone.
-
-    Examples
-    --------
-    >>> varying_axes(np.array([[[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]]))
-    (-1,)
-    """
-    sampled = backend.to_numpy(mask)
-    axes = range(1 - sampled.ndim, 0)
-    found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
-    return found or (-1,)
