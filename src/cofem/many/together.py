@@ -101,14 +101,14 @@ def _rows(Y: Array, where: np.ndarray) -> Array:
 
 
 def _method(options: dict[str, Any]) -> CoFEM:
-    method = options.get("method", "auto")
-    return method if isinstance(method, CoFEM) else CoFEM()
+    method: Any = options.get("method", "auto")
+    return CoFEM() if isinstance(method, str) else method
 
 
 def _check(phi: LinearOperator, Y: Array, options: dict[str, Any], store: Any) -> None:
     """Refuse what is not of one problem alone."""
     method = options.get("method", "auto")
-    if not (method in ("auto", "cofem") or isinstance(method, CoFEM)):
+    if getattr(method, "name", method) not in ("auto", CoFEM.name):
         raise TypeError(f'method must be "cofem" for rows on a device, got {method!r}')
     if options.get("nonnegative") and options.get("prior") != "ard":
         raise TypeError(

@@ -91,7 +91,8 @@ def _believed(systems: Systems, s: State, given: bool, iteration: int) -> np.nda
         power = xp.clip(power, min=math.sqrt(2.0 * n_data))
         ridge = column(n / power, s.a) * systems.norms
         directions = xp.clip(systems.moments(ridge, None, None, iteration).freedom, min=1.0)
-        fine = fine & (s.used * n_data <= most_per_datum(directions / n) * directions)
+        line: Array = most_per_datum(directions / n)  # type: ignore[arg-type,assignment]
+        fine = fine & (s.used * n_data <= line * directions)
     if not given:
         fine = fine & (s.ratio * s.energy / n_data > EXPLAINED)
     return backend.to_numpy(fine)

@@ -6,6 +6,7 @@ number times the squared column lengths here, so that a slab's ρ is one number 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -89,7 +90,7 @@ class Priors:
         there = weights > 0
         logs = xp.log(xp.where(there, weights, xp.ones_like(weights)))
         logs = logs - self.first.half * xp.log1p(rho)
-        logs = xp.where(there, logs, -xp.inf + 0 * weights)
+        logs = xp.where(there, logs, -math.inf + 0 * weights)
         kind = precision.dtype
         rho, logs = xp.astype(rho, kind), xp.astype(logs, kind)
         parts = [

@@ -143,7 +143,7 @@ class Systems:
                 preconditioner=self._preconditioner(xp.reshape(a, (-1,))), rtol=SPOT_RTOL,
                 max_steps=self._options.max_cg_steps,
             )  # fmt: skip
-            variance = backend.real(xp.sum(found.x.reshape(rows.shape) * rows, axis=2))
+            variance = backend.real(xp.sum(xp.reshape(found.x, rows.shape) * rows, axis=2))
             own = xp.sum(xp.abs(rows) * a, axis=2)
             expected = xp.sum(xp.abs(rows) * self.norms, axis=2) * column(field, a)[:, 0]
             ratio = xp.min((1 / variance - own) / expected, axis=0)

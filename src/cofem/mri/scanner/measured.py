@@ -11,7 +11,8 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
-from cofem.mri.scanner.encoding import Encoding, make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
+from cofem.mri.scanner.encoding import Encoding
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 TILE = 3  # points of k-space that are left out together where no lines were measured
