@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import cofem
+from cofem.learning.moments.mean_field import field_factor
 from cofem.learning.sites.mixture import MixturePrior
 from cofem.learning.sites.shares import Seen
 from cofem.many import running, together
@@ -13,7 +14,6 @@ from cofem.many.side_by_side.prior import Priors
 from cofem.many.side_by_side.systems import Systems, fields
 from cofem.model.model import Tie
 from cofem.operators import DCT, Dense, Fourier
-from cofem.solvers.mean_field import field_factor
 
 torch = pytest.importorskip("torch")
 D = 192

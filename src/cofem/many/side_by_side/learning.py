@@ -15,10 +15,9 @@ from typing import Any, final
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning import noise
-from cofem.learning.moments.cavities import MEMORY
+from cofem.learning.moments.mean_field import MEMORY
 from cofem.learning.sites import propagation as one
-from cofem.learning.sites.agreement import APART, LEAST_BAR
-from cofem.learning.sites.matching import STRONGEST, UNSEEN, WEAKEST
+from cofem.learning.sites.matching import APART, LEAST_BAR, STRONGEST, UNSEEN, WEAKEST
 from cofem.learning.sites.mixture import MixturePrior
 from cofem.learning.starts import STARTS
 from cofem.many.side_by_side.prior import Priors, Told

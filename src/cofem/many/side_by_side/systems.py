@@ -11,12 +11,11 @@ from typing import final
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.moments.cavities import LOOKED_AT, SPOT_RTOL
+from cofem.learning.moments.mean_field import LOOKED_AT, LOWEST, MOST_STEPS, SETTLED, SPOT_RTOL
 from cofem.many.copies import Copies
 from cofem.model.methods import CoFEM
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
-from cofem.solvers.mean_field import LOWEST, MOST_STEPS, SETTLED
 from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal
 from cofem.solvers.systems import ShiftedGram
 from cofem.solvers.verdicts import refuse_indefinite
@@ -122,7 +121,7 @@ class Systems:
         """Return the lowest exact c_j over the field's among a few coordinates, (P,).
 
         Looked at are some that are probably not zero, and those whose columns are most like theirs,
-        as :func:`cofem.learning.moments.cavities.lowest_ratio` does for one problem.
+        as :func:`cofem.learning.moments.mean_field.lowest_ratio` does for one problem.
         """
         xp = backend.namespace(a)
         random = backend.Random(self._seed, 23).uniform((self.number, self.n), a)
@@ -165,7 +164,7 @@ def column(of_problems: Array, like: Array) -> Array:
 def fields(a: Array, theta: Array, trace: Array) -> Array:
     """Return for every problem the c in [0, 1] with Σ_j a/(a + cθ) = trace, (P,).
 
-    As :func:`cofem.solvers.mean_field.field_factor` finds it for one.
+    As :func:`cofem.learning.moments.mean_field.field_factor` finds it for one.
 
     Examples
     --------
