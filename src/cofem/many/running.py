@@ -64,7 +64,7 @@ def fit_many(
     Y : array (P, N)
         May be memory-mapped: rows are read as they are needed. Tensors in the CPU's memory are
         accepted, here and for phi; the results are always NumPy arrays. Rows on a
-        device are fitted together, with ``prior="ard"`` and the noise given.
+        device are fitted together, each with its own prior and noise.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
     store : path, optional
