@@ -32,7 +32,7 @@ import math
 
 import numpy as np
 
-from cofem.learning.supports.equal import draw_equal, draw_share, see, shift_of
+from cofem.learning.supports.equal import COUNT, draw_equal, draw_share, see, shift_of
 from cofem.learning.supports.gains import TINY, gains, pick, precision_of, score
 from cofem.solvers.compiled import compiled
 
@@ -100,7 +100,8 @@ def run_chain(
     noise : array (kept,)
         The noise variance of every draw.
     scores : array (kept,)
-        The log posterior density of the set and its slabs, up to a constant.
+        The log posterior density of the set and its slabs, weights integrated out, up to a
+        constant.
     first, second, inside : arrays (D,)
         Averages of the conditional means and second moments and of being non-zero.
     places, slabs : integer arrays
@@ -114,7 +115,7 @@ def run_chain(
     means[-2], means[-1], width = equal[0], -equal[0], 0.0
     kept, degrees = len(heating) - draws_from, float(n)
     most = min(n - 1, d, largest)
-    places, slabs = np.empty(most, np.int64), np.empty(most, np.int64)
+    places, slabs = np.full(most, -1, np.int64), np.empty(most, np.int64)
     free = np.ones(d, np.bool_)
     gram = np.empty((most, d))
     k = 0
@@ -201,7 +202,12 @@ def run_chain(
             row = sweep - draws_from
             sizes[row] = k
             drawn_places[row, :k] = places[:k]
-            scores[row] = width + score(gram, scales, places, slabs, k, log_odds, q, beta, degrees)
+            prior = log_prior(slabs, k, d, pseudo_count, log_odds)
+            scores[row] = (
+                width
+                + prior
+                + score(gram, scales, places, slabs, k, np.zeros(len(scales)), q, beta, degrees)
+            )
             noise[row] = _draw_values(
                 gram, correlation, means, scales, places, slabs, k, q, beta, degrees,
                 drawn_values[row], first, second, inside, random,
@@ -227,23 +233,47 @@ def draw_weights(
 
 
 @compiled
+def log_prior(slabs: Matrix, k: int, d: int, pseudo_count: float, log_odds: Matrix) -> float:
+    """Return the log probability of the set and its slabs, the weights integrated out.
+
+    Up to a constant; ``log_odds`` only says how many slabs there are. In the last two are values
+    of equal magnitude, with both signs as probable.
+    """
+    found, last = math.lgamma(d - k + 1.0), len(log_odds) - 2
+    held = np.zeros(len(log_odds))
+    for i in range(k):
+        held[slabs[i]] += 1
+    for a in range(last):
+        found += math.lgamma(held[a] + pseudo_count) - math.lgamma(pseudo_count)
+    equal = held[last] + held[last + 1]
+    return found + math.lgamma(equal + COUNT) - equal * math.log(2)
+
+
+@compiled
 def _join(
     phi: Matrix, places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, j: int, a: int
 ) -> int:
-    """Put coordinate j with slab a on the list; return how many there are."""
+    """Put coordinate j with slab a on the list; return how many there are.
+
+    Row k of ``gram`` belongs to ``places[k]`` also behind the end: often the one that has just left
+    comes back.
+    """
+    if places[k] != j:
+        gram[k] = phi @ phi[j]
     places[k], slabs[k], free[j] = j, a, False
-    gram[k] = phi @ phi[j]
     return k + 1
 
 
 @compiled
 def _leave(places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, place: int) -> int:
-    """Take a coordinate off the list; return how many are left."""
+    """Take a coordinate off the list, to behind its end; return how many are left."""
     for i in range(k):
         if places[i] == place:
             free[place] = True
-            places[i], slabs[i] = places[k - 1], slabs[k - 1]
+            places[i], slabs[i], places[k - 1] = places[k - 1], slabs[k - 1], place
+            row = gram[i].copy()
             gram[i] = gram[k - 1]
+            gram[k - 1] = row
             break
     return k - 1
 
