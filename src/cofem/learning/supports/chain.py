@@ -32,7 +32,7 @@ import math
 
 import numpy as np
 
-from cofem.learning.supports.equal import COUNT, draw_equal, draw_share, see, shift_of
+from cofem.learning.supports.equal import draw_equal, draw_share, log_prior, see, shift_of
 from cofem.learning.supports.gains import TINY, gains, pick, precision_of, score
 from cofem.solvers.compiled import compiled
 
@@ -125,6 +125,7 @@ def run_chain(
     squares = np.sum(phi * phi, axis=1)  # one, or zero for a column of zeros
     s, t = np.empty(d), np.empty(d)
     log_odds, logs = np.zeros(len(scales)), np.empty((d, len(scales)))
+    no_odds = np.zeros(len(scales))
     s_left, t_left, logs_left = np.empty(d), np.empty(d), np.empty((d, len(scales)))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
     drawn_places, drawn_values = np.zeros((kept, most), np.int64), np.zeros((kept, most))
@@ -161,31 +162,13 @@ def run_chain(
                 j, a = places[i], slabs[i]
                 k = _leave(places, slabs, free, gram, k, j)
                 q_left = see(
-                    gram,
-                    squares,
-                    correlation,
-                    power_of_y,
-                    means,
-                    scales,
-                    places,
-                    slabs,
-                    k,
-                    s_left,
-                    t_left,
-                )
+                    gram, squares, correlation, power_of_y, means, scales, places, slabs, k,
+                    s_left, t_left,
+                )  # fmt: skip
                 total_left, top_left = gains(
-                    scales,
-                    log_odds,
-                    means,
-                    s_left,
-                    t_left,
-                    q_left,
-                    free,
-                    beta,
-                    degrees,
-                    heat,
+                    scales, log_odds, means, s_left, t_left, q_left, free, beta, degrees, heat,
                     logs_left,
-                )
+                )  # fmt: skip
                 if math.log(random.random()) < math.log(k + 1) - math.log(total_left) - top_left:
                     # What was seen without it is now what there is to see.
                     s, s_left, t, t_left, logs, logs_left = s_left, s, t_left, t, logs_left, logs
@@ -202,12 +185,8 @@ def run_chain(
             row = sweep - draws_from
             sizes[row] = k
             drawn_places[row, :k] = places[:k]
-            prior = log_prior(slabs, k, d, pseudo_count, log_odds)
-            scores[row] = (
-                width
-                + prior
-                + score(gram, scales, places, slabs, k, np.zeros(len(scales)), q, beta, degrees)
-            )
+            scores[row] = width + log_prior(slabs, k, d, pseudo_count, len(scales))
+            scores[row] += score(gram, scales, places, slabs, k, no_odds, q, beta, degrees)
             noise[row] = _draw_values(
                 gram, correlation, means, scales, places, slabs, k, q, beta, degrees,
                 drawn_values[row], first, second, inside, random,
@@ -230,23 +209,6 @@ def draw_weights(
             held += slabs[i] == a
         log_odds[a] = math.log(max(random.gamma(held, 1.0), TINY) / spike)
     return spike
-
-
-@compiled
-def log_prior(slabs: Matrix, k: int, d: int, pseudo_count: float, log_odds: Matrix) -> float:
-    """Return the log probability of the set and its slabs, the weights integrated out.
-
-    Up to a constant; ``log_odds`` only says how many slabs there are. In the last two are values
-    of equal magnitude, with both signs as probable.
-    """
-    found, last = math.lgamma(d - k + 1.0), len(log_odds) - 2
-    held = np.zeros(len(log_odds))
-    for i in range(k):
-        held[slabs[i]] += 1
-    for a in range(last):
-        found += math.lgamma(held[a] + pseudo_count) - math.lgamma(pseudo_count)
-    equal = held[last] + held[last + 1]
-    return found + math.lgamma(equal + COUNT) - equal * math.log(2)
 
 
 @compiled

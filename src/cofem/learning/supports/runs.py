@@ -51,10 +51,9 @@ class Run:
         places = likely[: most // 2].astype(np.int64)
         slabs = np.full(len(places), len(scales) // 2, np.int64)
         self._reach: tuple[float, ...] = ()
-        spreads, self._chain = np.empty(0), run_chain
-        if values:
-            self._chain = run_nonnegative_chain  # type: ignore[assignment]
-        else:
+        spreads = np.empty(0)
+        self._chain: Callable[..., Any] = run_nonnegative_chain if values else run_chain
+        if not values:
             largest = float(np.max(np.abs(columns @ y)))
             spreads = spreads_for(scales)
             self._reach = (reach_of(largest),)

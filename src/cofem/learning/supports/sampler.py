@@ -22,7 +22,7 @@ from cofem.learning.supports.slabs import scales_for
 from cofem.model.model import Model
 
 # Chains are run if they need at most so many operations: ten to twenty seconds.
-LARGEST_COST = 6e9
+LARGEST_COST = 1e10
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
 # The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
@@ -80,7 +80,7 @@ def most_nonzeros(unknowns: int) -> int:
     Examples
     --------
     >>> most_nonzeros(200), most_nonzeros(5000)
-    (29, 6)
+    (36, 8)
     """
     k = 1
     while sampling_cost(unknowns, k + 1) <= LARGEST_COST:
@@ -94,7 +94,7 @@ def most_sweeps(unknowns: int, nonzeros: int) -> int:
     Examples
     --------
     >>> most_sweeps(200, 8), most_sweeps(5000, 6)
-    (5165, 336)
+    (8608, 561)
     """
     return int(LARGEST_COST * (WARMING + COUNTED) / sampling_cost(unknowns, nonzeros))
 
@@ -185,7 +185,8 @@ def _compared(runs: list[Run], beta: float, tell: Tell | None) -> tuple[list[Run
         runs = [run for run in runs if run.counted]
         if len(runs) == 2:
             distance = _distance(*runs)
-        if stopped or distance <= ENOUGH or again == LONGER:
+        enough = ENOUGH if again == 0 else AGREE
+        if stopped or distance <= enough or again == LONGER:
             break
         size = min(run.size for run in runs)
         longest = most_sweeps(len(runs[0].mean), size)
