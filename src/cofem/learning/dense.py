@@ -39,9 +39,9 @@ NO_SPIKE = 1e-300
 # more than MARGIN there, the dense end is taken. With more data it can, and no margin is needed.
 # (Measured in ``docs/notes/prior.md``.)
 MARGIN = 1.0
-# The prior odds of a dense z are e to the minus this: one in twenty. They count in the
+# The prior odds of a dense z are e to the minus this: one in 150. They count in the
 # probabilities that coordinates are non-zero.
-RARE = 3.0
+RARE = 5.0
 # What each precision of "ard" costs in evidence: the logarithm of how much broader its prior
 # (the range of the slabs) is than its posterior.
 PRECISION_COST = 2.0
