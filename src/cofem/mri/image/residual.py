@@ -37,7 +37,7 @@ def marks_of(data: Measured, image: np.ndarray, real: bool) -> tuple[np.ndarray,
 def _gain(data: Measured, smooth: Smoothing) -> np.ndarray:
     """Return how much of a smooth bump the samples see, (L, 1)."""
     random = np.random.default_rng(0)
-    white = random.standard_normal((1, len(data.mask), int(np.prod(data.shape))))
+    white = random.standard_normal((1, len(data.mask) * data.n_sets, int(np.prod(data.shape))))
     seen = data.seen(smooth.forward(white)).real
     whole = smooth.forward(white)
     gain = np.sum(seen * whole, axis=(0, 2)) / np.sum(whole**2, axis=(0, 2))

@@ -74,12 +74,16 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
         wave = np.exp(-0.5 * (np.fft.fftfreq(side) * NEAR) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim - 1)])
     images = np.fft.ifftn(y * window, axes=axes, norm="ortho")
-    power = np.sum(np.abs(maps) ** 2, axis=1)
-    seen = power > 1e-3 * power.max()
-    fit = np.sum(maps.conj() * images, axis=1) / np.where(seen, power, 1)
-    left = np.sum(np.abs(images - maps * fit[:, None]) ** 2, axis=1)
+    sets = maps[:, None] if maps.ndim == y.ndim else maps
+    # At every pixel, what the maps can show of the coils' images: least squares.
+    both = np.einsum("lmc...,lnc...->l...mn", sets.conj(), sets)
+    trace = np.trace(both, axis1=-2, axis2=-1).real
+    both = both + 1e-6 * max(float(trace.max()), 1e-300) * np.eye(sets.shape[1])
+    seen = np.einsum("lmc...,lc...->l...m", sets.conj(), images)
+    fit = np.moveaxis(np.linalg.solve(both, seen[..., None])[..., 0], -1, 1)
+    left = images - np.einsum("lmc...,lm...->lc...", sets, fit)
     total = float(np.sum(np.abs(images) ** 2))
-    share = float(left.sum()) / total if total > 0 else 0.0
+    share = float(np.sum(np.abs(left) ** 2)) / total if total > 0 else 0.0
     if share > UNFIT:
         warn(
             f"sensitivities: {100 * share:.0f} % of the power of the low frequencies fits no image "

@@ -10,7 +10,8 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
-from cofem.mri.scanner.encoding import Encoding, make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
+from cofem.mri.scanner.encoding import Encoding
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 TILE = 3  # points of k-space that are left out together where no lines were measured
@@ -26,6 +27,7 @@ class KSpace:
         Zero where nothing was measured.
     mask : boolean array (L, *shape)
     sensitivities : array (L, C, *shape), complex128, or None
+        Where M images of a contrast lie over each other, (L, M, C, *shape).
     centered : bool
         Whether the caller's images and k-space have their centre at n // 2.
     like : array
@@ -47,6 +49,17 @@ class KSpace:
     def fully_sampled(self) -> bool:
         """Whether nothing is missing."""
         return bool(self.mask.all())
+
+    @property
+    def n_sets(self) -> int:
+        """How many images of a contrast lie over each other."""
+        sets = self.sensitivities is not None and self.sensitivities.ndim > self.mask.ndim + 1
+        return self.sensitivities.shape[1] if sets and self.sensitivities is not None else 1
+
+    @property
+    def n_coils(self) -> int:
+        """How many coils measured."""
+        return self.kspace.shape[1] if self.kspace.ndim > self.mask.ndim else 1
 
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> Encoding:
         """Return Φ, behind numbers of modulus one (L, *shape) where a phase is turned away."""
@@ -85,10 +98,12 @@ class KSpace:
         return replace(self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps)
 
     def predicted(self, images: np.ndarray) -> np.ndarray:
-        """Return the whole k-space of images (S, L, P), in the shape of the data."""
-        x = images.reshape(*images.shape[:-1], *self.shape)
-        if self.sensitivities is not None:
-            x = x[:, :, None] * self.sensitivities
+        """Return the whole k-space of images (S, M·L, P), in the shape of the data."""
+        x = images.reshape(len(images), self.n_sets, -1, *self.shape)
+        if self.sensitivities is None:
+            x = x[:, 0]
+        else:
+            x = sum(x[:, m, :, None] * maps for m, maps in enumerate(self._sets))
         return np.asarray(np.fft.fftn(x, axes=self._axes, norm="ortho"))
 
     def radius(self) -> np.ndarray:
@@ -111,11 +126,11 @@ class KSpace:
         return np.asarray(self._back(rest)[0].reshape(image.shape))
 
     def _back(self, kspace: np.ndarray) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, L, *shape)."""
+        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
         if self.sensitivities is None:
             return np.asarray(np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho"))
         images = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
-        return np.asarray(np.sum(self.sensitivities.conj() * images, axis=2))
+        return np.concatenate([np.sum(m.conj() * images, axis=2) for m in self._sets], axis=1)
 
     def groups(self) -> np.ndarray:
         """Return numbers of what is left out together, (L, *shape); −1: never.
@@ -126,13 +141,27 @@ class KSpace:
         return np.stack([self._groups(mask) for mask in self.mask])
 
     def restored(self, image: np.ndarray) -> np.ndarray:
-        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
+        """Return flattened images (…, P) in the caller's order, (…, *shape).
+
+        Of several sets, images (…, M·L, P) as (…, L, M, *shape).
+        """
+        if self.n_sets > 1 and image.ndim > 1:
+            sets = image.reshape(*image.shape[:-2], self.n_sets, -1, image.shape[-1])
+            image = np.swapaxes(sets, -3, -2)
         image = image.reshape(*image.shape[:-1], *self.shape)
         return np.fft.fftshift(image, self._axes) if self.centered else image
 
     def handed_back(self, x: np.ndarray) -> Any:
         """Return ``x`` in the caller's library, on the caller's device."""
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
+
+    @property
+    def _sets(self) -> list[np.ndarray]:
+        """The sensitivities of every set, (L, C, *shape)."""
+        maps = self.sensitivities
+        if maps is None:
+            return []
+        return [maps] if self.n_sets == 1 else [maps[:, m] for m in range(self.n_sets)]
 
     @property
     def _axes(self) -> tuple[int, ...]:

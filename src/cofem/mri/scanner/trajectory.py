@@ -52,6 +52,12 @@ class TrajectoryData:
 
     centered = False  # the seam of the image is where its indices begin
     fully_sampled = False
+    n_sets = 1
+
+    @property
+    def n_coils(self) -> int:
+        """How many coils measured."""
+        return 1 if self.sensitivities is None else int(self.sensitivities.shape[1])
 
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> TrajectoryEncoding:
         """Return Φ of the samples that are kept."""
