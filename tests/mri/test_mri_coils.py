@@ -1,9 +1,13 @@
 """Coils: their maps, one set or two, their noise, fewer of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cofem import mri
+from cofem.mri.image.residual import marks_of
+from cofem.mri.scanner.checks import checked_data
 from cofem.mri.scanner.coils import whitening
 from cofem.mri.scanner.sensitivities import calibration_sides
 
@@ -190,3 +194,21 @@ def test_maps_without_a_calibration_block_are_doubted():
     kspace[:, :, 1::2] = 0
     with pytest.warns(UserWarning, match="fully sampled middle"):
         mri.coil_sensitivities(kspace)
+
+
+def test_what_coils_do_not_see_says_nothing_of_faint_things():
+    """Most pixels outside the maps: residuals there are zero, and are not the noise's level."""
+    rows, columns = np.indices((48, 48)) / 48
+    near = np.hypot(rows - 0.5, columns - 0.5) < 0.25  # a fifth of the pixels
+    maps = ring(rows, columns, 4) * near
+    truth = mri.phantom((48, 48), n_contrasts=1) * near
+    kspace = mri.to_kspace(truth[:, None] * maps) + 0.02 * complex_noise((1, 4, 48, 48), 0)
+    data = checked_data(kspace, None, maps, real=False, centered=True)
+    image = np.zeros((1, 48 * 48), dtype=complex)
+    noise = replace(data, kspace=0.02 * complex_noise(data.kspace.shape, 1))
+    put_back, variance = marks_of(noise, image, False)
+    there = data.visible()
+    assert there.mean() == pytest.approx(near.mean())
+    # Noise alone: little of its own least-squares image (0.02 a pixel) is put back.
+    assert np.sqrt(np.mean(np.abs(put_back[there]) ** 2)) < 0.004
+    assert np.sqrt(np.mean(variance[there])) < 0.006

@@ -116,6 +116,13 @@ class KSpace:
         """Return the same for the transform of an image, (*shape)."""
         return np.asarray(self.radius()[0])
 
+    def visible(self) -> np.ndarray:
+        """Return where any coil sees an image, boolean (M·L, P)."""
+        flat = (len(self.mask) * self.n_sets, int(np.prod(self.shape)))
+        if self.sensitivities is None:
+            return np.ones(flat, dtype=bool)
+        return np.concatenate([np.any(maps != 0, axis=1) for maps in self._sets]).reshape(flat)
+
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
         return np.asarray(self._back(self.predicted(images)).reshape(images.shape))
