@@ -68,7 +68,10 @@ def checked_data(
     y = np.where(with_coils, y, 0)
     if not y.any():
         raise ValueError("kspace is zero at every sample: there is nothing to reconstruct")
+    doubts.doubt_numbers(y)
     doubts.doubt_order(y, sampled, centered)
+    if centered:
+        doubts.doubt_place(y, sampled)
     if coils is not None:
         doubts.doubt_maps(y, sampled, coils)
     elif real:
@@ -145,5 +148,6 @@ def _numbers(x: Any, name: str, finite: bool = True) -> np.ndarray:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
     if finite and not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or Inf")
+        hint = "; where that means not measured, give a mask" if name == "kspace" else ""
+        raise ValueError(f"{name} contains NaN or Inf{hint}")
     return array

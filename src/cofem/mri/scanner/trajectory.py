@@ -116,7 +116,7 @@ class TrajectoryData:
 
     def visible(self) -> np.ndarray:
         """Return where any coil sees an image, boolean (L, P)."""
-        return np.any(self._maps != 0, axis=1).reshape(len(self.mask), -1)
+        return np.asarray(np.any(self._maps != 0, axis=1)).reshape(len(self.mask), -1)
 
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return the part of images (S, L, P) that was measured, by density weights."""
