@@ -200,6 +200,8 @@ def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
         raise ValueError(
             "INPUT has coils and a trajectory but no sensitivities: put them beside it in an .npz"
         )
+    if scan.calibration is not None:
+        y = scan.calibration[None]  # files with one are centred
     with warnings_as_lines():
         maps = coil_sensitivities(_centred(y) if fft_order else y)
     return np.fft.ifftshift(maps, tuple(range(1, maps.ndim))) if fft_order else maps
