@@ -15,6 +15,7 @@ MISSING = 0.2  # of the samples that the mask promises may be exactly zero
 # Of the low frequencies' power, what no image through the maps explains: less than 0.01 for
 # estimated maps, 0.37 and more for transposed or flipped ones.
 UNFIT = 0.05
+UNSEEN = 0.3  # of that power may be where the maps are zero
 FEW = 10  # numbers without a phase that are no accident
 ACROSS = 0.5  # an image that lies across its border is this much narrower when it is moved
 NEAR = 16  # a box of a sixteenth of every axis is the centre
@@ -126,15 +127,21 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
     seen = np.einsum("lmc...,lc...->l...m", sets.conj(), images)
     fit = np.moveaxis(np.linalg.solve(both, seen[..., None])[..., 0], -1, 1)
     left = images - np.einsum("lmc...,lm...->lc...", sets, fit)
-    radius = np.sqrt(sum(f**2 for f in np.meshgrid(*map(np.fft.fftfreq, mask.shape[1:]),
-                                                    indexing="ij")))  # fmt: skip
+    grids = np.meshgrid(*[np.fft.fftfreq(n) for n in mask.shape[1:]], indexing="ij")
+    radius = np.sqrt(np.sum(np.stack(grids) ** 2, axis=0))
     noise = sum(
         float(np.sum(farthest_power(a, m, radius)) * np.sum(m * window**2))
         for a, m in zip(y, mask, strict=True)
     )
     total = float(np.sum(np.abs(images) ** 2)) - noise
-    share = (float(np.sum(np.abs(left) ** 2)) - noise) / total if total > 0 else 0.0
-    if share > UNFIT:
+    power = np.sum(np.abs(left) ** 2, axis=1)
+    # Where no coil sees anything, the edges of low frequencies alone may reach.
+    dark = trace <= 1e-3 * trace.max()
+    inside, outside = (
+        float(power[where].sum()) - noise * float(where.mean()) for where in (~dark, dark)
+    )
+    share = (inside + outside) / total if total > 0 else 0.0
+    if total > 0 and (inside > UNFIT * total or outside > UNSEEN * total):
         warn(
             f"sensitivities: {100 * share:.0f} % of the power of the low frequencies fits no image "
             "seen through these maps. Are they in the other order (centered), transposed, of "
