@@ -71,7 +71,7 @@ def mri(
         typer.Option(
             "--coils",
             help="The axis before the image axes is that of coils. Sensitivities are taken from "
-            "INPUT's array sensitivities, or estimated by ESPIRiT (needs SigPy).",
+            "INPUT's array sensitivities, or estimated by ESPIRiT.",
         ),
     ] = False,
     phase: Annotated[

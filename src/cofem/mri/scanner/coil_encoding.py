@@ -1,4 +1,4 @@
-"""Φ of several coils, and the choice of the cheapest Φ."""
+"""Φ of several coils, or of one and complex images; and which Φ is the cheapest."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import copy
 from typing import Any, final
 
 import numpy as np
+import scipy.fft
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.scanner.encoding import Encoding, Plan, RealEncoding, varying_axes
+from cofem.mri.scanner.coil_kernels import from_coils, to_coils, weigh
+from cofem.mri.scanner.encoding import Encoding, RealEncoding
+from cofem.mri.scanner.mirror import varying_axes
+from cofem.mri.scanner.sets_encoding import SetsEncoding
 
 
 def make_encoding(
@@ -31,34 +35,29 @@ def make_encoding(
         sensitivities = mask[:, None, ...] * 0 + 1 if phase is None else phase[:, None, ...]
     elif phase is not None:
         sensitivities = sensitivities * phase[:, None, ...]
+    if sensitivities.ndim > mask.ndim + 1:
+        return SetsEncoding(mask, sensitivities, real)
     return CoilEncoding(mask, sensitivities, real)
 
 
 @final
 class CoilEncoding(Encoding):
-    """Several coils, each seeing the images through its complex sensitivities.
-
-    With sets of them: k-space = mask ∘ FFT (Σ_m sensitivities_m ∘ image_m), "soft" SENSE
-    (Uecker et al. 2014).
-    """
+    """Several coils, each seeing the image through its complex sensitivity."""
 
     def __init__(self, mask: Array, sensitivities: Array, real: bool) -> None:
         xp = backend.namespace(mask)
-        self.plan, self.shape = Plan(), tuple(mask.shape[1:])
+        self.shape, self.n_parts = tuple(mask.shape[1:]), 1 if real else 2
         self._axes = tuple(range(-len(self.shape), 0))
         self._cut = varying_axes(mask)
-        self._mask = mask[:, None, ...]
-        one_set = sensitivities.ndim == mask.ndim + 1
-        sets = sensitivities[:, None, ...] if one_set else sensitivities
-        self._coils = xp.moveaxis(sets, 1, 0)  # (M, L, C, *shape)
+        self._mask, self._coils = mask[:, None, ...], sensitivities
+        self.kind = ("coils", tuple(sensitivities.shape), self.n_parts, self._cut)
         self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
-        self._real, self.n_parts = real, (1 if real else 2) * self._coils.shape[0]
-        n_coils = self._coils.shape[2]
+        n_coils = sensitivities.shape[1]
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes)) * n_coils
-        power = xp.sum(backend.abs_squared(self._coils), axis=2)
-        seen = xp.reshape(power, (*power.shape[:2], -1)) * xp.mean(mask, axis=self._axes)[:, None]
-        seen = xp.reshape(seen, (-1, seen.shape[-1]))
-        self._diagonal = xp.concat([seen] * (1 if real else 2))
+        power = xp.sum(backend.abs_squared(sensitivities), axis=1)
+        seen = xp.reshape(power, (power.shape[0], -1))
+        mean = xp.mean(mask, axis=self._axes)
+        self._diagonal = xp.concat([seen * mean[:, None]] * self.n_parts)
 
     def adjoint(self, kspace: Array) -> Array:
         """Φᴴ y, (I, P)."""
@@ -68,20 +67,36 @@ class CoilEncoding(Encoding):
 
     def gram(self, x: Array, factor: Array) -> Array:
         """Return factor ∘ ΦᴴΦ x."""
+        if backend.is_numpy(x):
+            return self._gram_here(x, backend.to_numpy(factor))
         fft = backend.fft_module(x)
-        coils, images = self._coils_like(x), self._complex(x)
-        seen = coils[0, ...] * images[:, 0, :, None, ...]
-        for index in range(1, coils.shape[0]):
-            seen = seen + coils[index, ...] * images[:, index, :, None, ...]
-        transform = fft.fftn(seen, axes=self._cut, norm="ortho")
+        coils = self._coils_like(x)
+        images = self._complex(x)[:, :, None, ...]
+        transform = fft.fftn(coils * images, axes=self._cut, norm="ortho")
         transform *= self._spectrum(factor)
         return self._combined(transform, coils, self._cut)
+
+    def _gram_here(self, x: np.ndarray, factor: np.ndarray) -> np.ndarray:
+        """Do the same on the host, in three passes and the transforms."""
+        coils = backend.to_numpy(self._coils_like(x))
+        flat = coils.reshape(*coils.shape[:2], -1)
+        sides = (x.shape[0], *coils.shape)
+        seen = np.empty((x.shape[0], *flat.shape), dtype=coils.dtype)
+        to_coils(np.ascontiguousarray(x), flat, seen)
+        options: Any = {"axes": self._cut, "norm": "ortho", "overwrite_x": True}
+        seen = scipy.fft.fftn(seen.reshape(sides), **options).reshape(seen.shape)
+        mask = self._mask_like(x).reshape(len(flat), -1)
+        weigh(seen, mask, np.ascontiguousarray(factor[: len(flat), 0]))
+        seen = scipy.fft.ifftn(seen.reshape(sides), **options).reshape(seen.shape)
+        out = np.empty_like(x, order="C")
+        from_coils(seen, flat, out)
+        return out
 
     def draw(self, random: Random, number: int, factor: Array) -> Array:
         """Draw from N(0, factor ∘ ΦᴴΦ)."""
         xp = backend.namespace(factor)
         like = xp.astype(factor, backend.complex_dtype(factor.dtype, xp))
-        noise = random.normal((number, *self._coils.shape[1:]), like)
+        noise = random.normal((number, *self._coils.shape), like)
         # Each part of the circular Φᴴn has half its covariance.
         noise *= self._spectrum(2 * factor) ** 0.5
         return self._combined(noise, self._coils_like(factor), self._cut)
@@ -97,12 +112,14 @@ class CoilEncoding(Encoding):
         return self._with_coils(coils)
 
     def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the coils."""
-        return (self._coils_like(like),)
+        """Return coils and mask."""
+        return self._coils_like(like), self._mask_like(like)
 
     def moved(self, moving: tuple[Array, ...]) -> CoilEncoding:
-        """Return the encoding of other coils."""
-        return self._with_coils(*moving)
+        """Return the encoding of other coils and samples."""
+        found = self._with_coils(moving[0])
+        found._mask = moving[1]
+        return found
 
     def _with_coils(self, coils: Array) -> CoilEncoding:
         """Return it with other coils of the same modulus, whose sums stay."""
@@ -111,19 +128,19 @@ class CoilEncoding(Encoding):
         return found
 
     def assembled(self, x: np.ndarray) -> np.ndarray:
-        """Return the contrasts, of several sets one set after the other."""
-        if self._real:
+        """Return the contrasts."""
+        if self.n_parts == 1:
             return x
         half = x.shape[-2] // 2
         return np.asarray(x[..., :half, :] + 1j * x[..., half:, :])
 
     def _complex(self, x: Array) -> Array:
         xp = backend.namespace(x)
+        n_contrasts = self._coils.shape[0]
         image = x
-        if not self._real:
-            half = x.shape[1] // 2
-            image = x[:, :half, :] + 1j * x[:, half:, :]
-        return xp.reshape(image, (x.shape[0], *self._coils.shape[:2], *self.shape))
+        if self.n_parts == 2:
+            image = x[:, :n_contrasts, :] + 1j * x[:, n_contrasts:, :]
+        return xp.reshape(image, (x.shape[0], n_contrasts, *self.shape))
 
     def _coils_like(self, like: Array) -> Array:
         coils = self._coils
@@ -133,20 +150,25 @@ class CoilEncoding(Encoding):
             self._copies[dtype] = xp.astype(coils, dtype, copy=False)
         return self._copies[dtype]
 
+    def _mask_like(self, like: Array) -> Any:
+        key = ("mask", like.dtype)
+        if key not in self._copies:
+            xp = backend.namespace(like)
+            self._copies[key] = xp.astype(self._mask, like.dtype, copy=False)
+        return self._copies[key]
+
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
-        mask = xp.astype(self._mask, factor.dtype, copy=False)
+        mask = self._mask_like(factor)
         of_contrasts = factor[: mask.shape[0], :]
-        return mask * xp.reshape(of_contrasts, (-1, 1, *[1] * len(self.shape)))
+        found: Array = mask * xp.reshape(of_contrasts, (-1, 1, *[1] * len(self.shape)))
+        return found
 
     def _combined(self, kspace: Array, coils: Array, axes: tuple[int, ...]) -> Array:
         xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
         images = fft.ifftn(kspace, axes=axes, norm="ortho")
-        sets = [
-            xp.sum(xp.conj(coils[index, ...]) * images, axis=2) for index in range(coils.shape[0])
-        ]
-        image = sets[0] if len(sets) == 1 else xp.concat(sets, axis=1)
+        image = xp.sum(xp.conj(coils) * images, axis=2)
         image = xp.reshape(image, (*image.shape[:2], -1))
-        if self._real:
+        if self.n_parts == 1:
             return xp.real(image)
         return xp.concat([xp.real(image), xp.imag(image)], axis=1)

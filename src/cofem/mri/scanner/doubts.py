@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import scipy.fft
 
 from cofem.mri.scanner.mirror import mirrored
 from cofem.mri.scanner.noise import farthest_power
@@ -87,8 +88,8 @@ def doubt_place(y: np.ndarray, mask: np.ndarray) -> None:
 
     So it does where k-space was centred but the image was not: fftshift(fft2(image)).
     """
-    images, _ = _low_resolution(y, mask)
-    power = np.abs(images) ** 2
+    axes = tuple(range(1 - mask.ndim, 0))
+    power = np.abs(scipy.fft.ifftn(y * _window(mask), axes=axes)) ** 2
     for axis in range(1 - mask.ndim, 0):
         side = y.shape[axis]
         others = tuple(a for a in range(y.ndim) if a != y.ndim + axis)
@@ -104,21 +105,35 @@ def doubt_place(y: np.ndarray, mask: np.ndarray) -> None:
     )
 
 
-def _low_resolution(y: np.ndarray, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return images of the low frequencies of y (L, …, *shape), and the window (*shape)."""
-    axes = tuple(range(1 - mask.ndim, 0))
+def _window(mask: np.ndarray) -> np.ndarray:
+    """Return a Gaussian over the low frequencies, (*shape)."""
     window = np.ones(mask.shape[1:])
     for axis, side in enumerate(mask.shape[1:]):
         wave = np.exp(-0.5 * (np.fft.fftfreq(side) * NEAR) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim - 1)])
-    return np.fft.ifftn(y * window, axes=axes, norm="ortho"), window
+    return window
+
+
+def _noise_in(y: np.ndarray, mask: np.ndarray, window: np.ndarray) -> float:
+    """Return the power of the noise of all coils behind a window."""
+    grids = np.meshgrid(*[np.fft.fftfreq(n) for n in mask.shape[1:]], indexing="ij")
+    radius = np.sqrt(np.sum(np.stack(grids) ** 2, axis=0))
+    powers = (farthest_power(a, m, radius).sum() for a, m in zip(y, mask, strict=True))
+    return float(sum(p * np.sum(m * window**2) for p, m in zip(powers, mask, strict=True)))
 
 
 def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
     """Warn where the low frequencies of the coils fit no image seen through the maps."""
     if not maps.any():
         raise ValueError("sensitivities are zero everywhere")
-    images, window = _low_resolution(y, mask)
+    window = _window(mask)
+    noise = _noise_in(y, mask, window)
+    axes = tuple(range(1 - mask.ndim, 0))
+    for axis, side in zip(axes, mask.shape[1:], strict=True):
+        if side % 4 == 0:  # the window has faded there: every other pixel says it all
+            y, window = (_middle_half(x, axis) for x in (y, window))
+            maps = np.moveaxis(np.moveaxis(maps, axis, -1)[..., ::2], -1, axis)
+    images = scipy.fft.ifftn(y * window, axes=axes, norm="ortho")
     sets = maps[:, None] if maps.ndim == y.ndim else maps
     # At every pixel, what the maps can show of the coils' images: least squares.
     both = np.einsum("lmc...,lnc...->l...mn", sets.conj(), sets)
@@ -127,12 +142,6 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
     seen = np.einsum("lmc...,lc...->l...m", sets.conj(), images)
     fit = np.moveaxis(np.linalg.solve(both, seen[..., None])[..., 0], -1, 1)
     left = images - np.einsum("lmc...,lm...->lc...", sets, fit)
-    grids = np.meshgrid(*[np.fft.fftfreq(n) for n in mask.shape[1:]], indexing="ij")
-    radius = np.sqrt(np.sum(np.stack(grids) ** 2, axis=0))
-    noise = sum(
-        float(np.sum(farthest_power(a, m, radius)) * np.sum(m * window**2))
-        for a, m in zip(y, mask, strict=True)
-    )
     total = float(np.sum(np.abs(images) ** 2)) - noise
     power = np.sum(np.abs(left) ** 2, axis=1)
     # Where no coil sees anything, the edges of low frequencies alone may reach.
@@ -147,6 +156,14 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
             "seen through these maps. Are they in the other order (centered), transposed, of "
             "other coils, or is the object wider than the field of view (two sets of maps)?"
         )
+
+
+def _middle_half(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return the lower half of the frequencies along an axis, in FFT order."""
+    first, last = np.split(np.moveaxis(x, axis, -1), [x.shape[axis] // 2], axis=-1)
+    quarter = x.shape[axis] // 4
+    kept = np.concatenate([first[..., :quarter], last[..., -quarter:]], axis=-1)
+    return np.moveaxis(kept, -1, axis)
 
 
 def doubt_real(y: np.ndarray, mask: np.ndarray, axes: tuple[int, ...]) -> None:

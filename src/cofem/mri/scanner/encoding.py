@@ -2,14 +2,13 @@
 
 The models work on real images: I = L of them where the contrasts are real, I = 2L where
 they are complex, all real parts first. Images are rows (S, I, P). Frequencies stand in FFT
-order here, whatever the caller uses.
-
-Where M images of a contrast lie over each other, each seen through its own set of sensitivities,
-they are M · L unknown images, the first set's first, that share the samples of L contrasts.
+order here, whatever the caller uses. Where M images of a contrast lie over each other, each seen
+through its own set of sensitivities, they are M · L images, the first set's first.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from typing import Any, final
@@ -18,11 +17,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.scanner.mirror import mirrored
-
-
-class Plan:
-    """Stands for the samples and the transform that an encoding and its turned ones share."""
+from cofem.mri.scanner.mirror import mirrored, varying_axes
 
 
 class Encoding(ABC):
@@ -39,11 +34,11 @@ class Encoding(ABC):
         Images of a contrast: 1 for real ones, 2 for complex ones, times the sets.
     samples : array (L,)
         Measured numbers (complex) of every contrast, coils counted.
-    plan : Plan
-        With the same one, products differ only by what :meth:`moving` returns.
+    kind : tuple
+        Products of one kind differ only by what :meth:`moving` returns.
     """
 
-    plan: Plan
+    kind: tuple[Any, ...] = ()
     shape: tuple[int, ...]
     n_parts: int
     samples: np.ndarray
@@ -69,7 +64,7 @@ class Encoding(ABC):
         raise TypeError("real images have no phase")
 
     def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the arrays that :meth:`turned` changes, in the precision of ``like``."""
+        """Return the arrays that products need, in the precision of ``like``."""
         return ()
 
     def moved(self, moving: tuple[Array, ...]) -> Encoding:
@@ -102,7 +97,7 @@ class RealEncoding(Encoding):
 
     def __init__(self, mask: Array) -> None:
         xp = backend.namespace(mask)
-        self.plan, self.shape = Plan(), tuple(mask.shape[1:])
+        self.shape = tuple(mask.shape[1:])
         self._copies: dict[Any, Array] = {}  # of the weights, in other precisions
         self._axes = tuple(range(-len(self.shape), 0))
         self._cut = varying_axes(mask)
@@ -110,6 +105,7 @@ class RealEncoding(Encoding):
         half = [slice(None)] * both.ndim
         half[last] = slice(0, self.shape[last] // 2 + 1)
         self._weights = both[tuple(half)]
+        self.kind = ("real", tuple(mask.shape), self._cut)
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes))
         self._mean = xp.mean(mask, axis=self._axes)
 
@@ -138,6 +134,16 @@ class RealEncoding(Encoding):
         """Return the contrasts."""
         return x
 
+    def moving(self, like: Array) -> tuple[Array, ...]:
+        """Return the weights of the samples."""
+        return (self._weights_like(like),)
+
+    def moved(self, moving: tuple[Array, ...]) -> RealEncoding:
+        """Return the encoding of other samples."""
+        found = copy.copy(self)
+        found._weights, found._copies = moving[0], {}
+        return found
+
     def _filter(self, x: Array, spectrum: Array) -> Array:
         xp, fft = backend.namespace(x), backend.fft_module(x)
         image = xp.reshape(x, (*x.shape[:-1], *self.shape))
@@ -149,24 +155,10 @@ class RealEncoding(Encoding):
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
-        if factor.dtype not in self._copies:
-            self._copies[factor.dtype] = xp.astype(self._weights, factor.dtype, copy=False)
-        weights = self._copies[factor.dtype]
-        return weights * xp.reshape(factor, (-1, *[1] * len(self.shape)))
+        return self._weights_like(factor) * xp.reshape(factor, (-1, *[1] * len(self.shape)))
 
-
-def varying_axes(mask: Array) -> tuple[int, ...]:
-    """Return the axes (from the end) that ΦᴴΦ has to transform.
-
-    Along an axis on which the mask (L, *shape) does not change, the transform of ΦᴴΦ and its
-    inverse meet: lines need a transform along one axis alone.
-
-    Examples
-    --------
-    >>> varying_axes(np.array([[[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]]))
-    (-1,)
-    """
-    sampled = backend.to_numpy(mask)
-    axes = range(1 - sampled.ndim, 0)
-    found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
-    return found or (-1,)
+    def _weights_like(self, like: Array) -> Array:
+        xp = backend.namespace(like)
+        if like.dtype not in self._copies:
+            self._copies[like.dtype] = xp.astype(self._weights, like.dtype, copy=False)
+        return self._copies[like.dtype]

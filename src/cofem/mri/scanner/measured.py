@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -63,12 +64,8 @@ class KSpace:
 
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> Encoding:
         """Return Φ, behind numbers of modulus one (L, *shape) where a phase is turned away."""
-        mask = backend.from_numpy(self.mask.astype(float), self.like)
-        coils, turn = (
-            None if x is None else backend.from_numpy(x, self.like)
-            for x in (self.sensitivities, phase)
-        )
-        return make_encoding(mask, coils, real, turn)
+        turn = None if phase is None else backend.from_numpy(phase, self.like)
+        return make_encoding(self._mask_there, self._coils_there, real, turn)
 
     def first_phase(self, smooth: np.ndarray) -> np.ndarray:
         """Return exp(iφ) from the centre of k-space, 1 for contrasts that are not ``smooth``."""
@@ -97,14 +94,57 @@ class KSpace:
             maps = np.fft.ifftn(spectrum, axes=self._axes, norm="forward")
         return replace(self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps)
 
+    # Transforms of images are made where the caller's data are: a device does in a moment what
+    # would take a host longer than all of the learning.
+
+    @cached_property
+    def _mask_there(self) -> Array:
+        return backend.from_numpy(self.mask.astype(float), self.like)
+
+    @cached_property
+    def _coils_there(self) -> Array | None:
+        coils = self.sensitivities
+        return None if coils is None else backend.from_numpy(coils, self.like)
+
     def predicted(self, images: np.ndarray) -> np.ndarray:
         """Return the whole k-space of images (S, M·L, P), in the shape of the data."""
-        x = images.reshape(len(images), self.n_sets, -1, *self.shape)
-        if self.sensitivities is None:
-            x = x[:, 0]
-        else:
-            x = sum(x[:, m, :, None] * maps for m, maps in enumerate(self._sets))
-        return np.asarray(np.fft.fftn(x, axes=self._axes, norm="ortho"))
+        return backend.to_numpy(self._predicted(self._there(images)))
+
+    def _there(self, images: np.ndarray) -> Array:
+        x = backend.from_numpy(np.ascontiguousarray(images), self.like)
+        xp = backend.namespace(x)
+        # SciPy's transforms know how to use that images are real.
+        return x if backend.is_numpy(x) else xp.astype(x, xp.complex128, copy=False)
+
+    def _predicted(self, images: Array) -> Array:
+        xp, fft = backend.namespace(images), backend.fft_module(images)
+        x = xp.reshape(images, (images.shape[0], self.n_sets, -1, *self.shape))
+        sets = self._sets_there
+        x = sum((x[:, m, :, None, ...] * s for m, s in enumerate(sets[1:], 1)),
+                x[:, 0, :, None, ...] * sets[0]) if sets else x[:, 0, ...]  # fmt: skip
+        found: Array = fft.fftn(x, axes=self._axes, norm="ortho")
+        return found
+
+    def seen(self, images: np.ndarray) -> np.ndarray:
+        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
+        return self._back(self._predicted(self._there(images))).reshape(images.shape)
+
+    def residual(self, image: np.ndarray) -> np.ndarray:
+        """Return Φᴴ(y − Φx) of images (L, P)."""
+        y = backend.from_numpy(self.kspace, self.like)
+        rest = y[None, ...] - self._predicted(self._there(image[None]))
+        found: np.ndarray = self._back(rest)[0].reshape(image.shape)
+        return found
+
+    def _back(self, kspace: Array) -> np.ndarray:
+        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
+        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
+        sets, mask = self._sets_there, self._mask_there
+        mask = mask[:, None, ...] if sets else mask
+        images = fft.ifftn(kspace * mask, axes=self._axes, norm="ortho")
+        if sets:
+            images = xp.concat([xp.sum(xp.conj(s) * images, axis=2) for s in sets], axis=1)
+        return backend.to_numpy(images)
 
     def radius(self) -> np.ndarray:
         """Return the distance from the centre of k-space, (L, *shape); 1 ends an axis."""
@@ -121,23 +161,8 @@ class KSpace:
         flat = (len(self.mask) * self.n_sets, int(np.prod(self.shape)))
         if self.sensitivities is None:
             return np.ones(flat, dtype=bool)
-        return np.concatenate([np.any(maps != 0, axis=1) for maps in self._sets]).reshape(flat)
-
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        return np.asarray(self._back(self.predicted(images)).reshape(images.shape))
-
-    def residual(self, image: np.ndarray) -> np.ndarray:
-        """Return Φᴴ(y − Φx) of images (L, P)."""
-        rest = self.kspace[None] - self.predicted(image[None])
-        return np.asarray(self._back(rest)[0].reshape(image.shape))
-
-    def _back(self, kspace: np.ndarray) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
-        if self.sensitivities is None:
-            return np.asarray(np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho"))
-        images = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
-        return np.concatenate([np.sum(m.conj() * images, axis=2) for m in self._sets], axis=1)
+        seen = np.any(self.sensitivities != 0, axis=-1 - len(self.shape))
+        return np.asarray((seen if self.n_sets == 1 else seen.swapaxes(0, 1)).reshape(flat))
 
     def groups(self) -> np.ndarray:
         """Return numbers of what is left out together, (L, *shape); −1: never.
@@ -163,12 +188,12 @@ class KSpace:
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
 
     @property
-    def _sets(self) -> list[np.ndarray]:
+    def _sets_there(self) -> list[Array]:
         """The sensitivities of every set, (L, C, *shape)."""
-        maps = self.sensitivities
-        if maps is None:
+        coils = self._coils_there
+        if coils is None:
             return []
-        return [maps] if self.n_sets == 1 else [maps[:, m] for m in range(self.n_sets)]
+        return [coils[:, m, ...] for m in range(self.n_sets)] if self.n_sets > 1 else [coils]
 
     @property
     def _axes(self) -> tuple[int, ...]:
