@@ -55,10 +55,13 @@ def test_a_clear_support_is_found_from_every_start(beta, likely):
     assert draws.mean[7] == 0.0
 
 
-def test_the_chains_count_the_same_sweeps_and_the_callback_sees_each_block():
+@pytest.mark.parametrize("likely", [NONE, np.array([1, 4]), np.arange(D)], ids=len)
+def test_the_chains_count_the_same_sweeps_and_the_callback_sees_each_block(likely):
     model, *_ = made()
     told = []
-    found = sampled(model, tell=lambda mean, sweeps: told.append((mean.copy(), sweeps)))
+    found = sampled(
+        model, likely=likely, tell=lambda mean, sweeps: told.append((mean.copy(), sweeps))
+    )
     counts = [n for _, n in told]
     starts = [i for i, n in enumerate(counts) if n == BLOCK]
     assert starts[0] == 0
