@@ -73,7 +73,7 @@ def test_with_no_negative_values_a_clear_support_is_found_too(beta, likely):
     if beta:
         assert found.noise_precision == pytest.approx(beta, rel=1e-12)
     else:
-        # Given the support, the noise variance has an inverse gamma law of N − 2 degrees of freedom.
+        # Given the support, the noise variance is inverse gamma with N − 2 degrees of freedom.
         left = np.sum((y - phi[:, [1, 4]] @ least) ** 2)
         assert found.noise_precision == pytest.approx((N - 2 - 2) / left, rel=0.3)
 
