@@ -142,7 +142,7 @@ def sample_supports(
     found: Sampled | None = None
     # Chains that may take values for equal have more modes. Where they do not agree, those that may
     # not are run too, and the two of them that differ less are the answer.
-    for equal in (False,) if model.nonnegative else (True, False):
+    for equal in (True, False):
         other = _sampled(model, beta, likely_noise, likely, seed, tell, equal)
         if other and (found is None or other.stopped or other.distance < found.distance):
             found = other
@@ -214,11 +214,9 @@ class _Chain:
         places = likely[: self._most // 2].astype(np.int64)
         slabs = np.full(len(places), len(scales) // 2, np.int64)
         self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
-        if not extra:
-            largest = float(np.max(np.abs(columns @ y)))
-            self._parts += spreads_for(scales) if equal else np.empty(0), reach_of(largest)
-            extra = (np.array([largest, 1.0]),)
-        self._state: tuple[Any, ...] = (places, slabs, *extra)
+        largest = float(np.max(np.abs(columns @ y)))
+        self._parts += spreads_for(scales) if equal else np.empty(0), reach_of(largest)
+        self._state: tuple[Any, ...] = places, slabs, np.array([largest, 1.0]), *extra
         self.counted = 0
         self.noise: list[np.ndarray] = []
         self.scores: list[np.ndarray] = []
