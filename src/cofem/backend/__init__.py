@@ -7,6 +7,8 @@ follow an array to its device, and how much parallel work a library wants.
 
 from cofem.backend.array_types import Array, Namespace, SameArray
 from cofem.backend.arrays import (
+    Cache,
+    Constant,
     abs_squared,
     complex_dtype,
     conj,
@@ -23,10 +25,8 @@ from cofem.backend.arrays import (
     require_same_home,
     to_numpy,
 )
-from cofem.backend.constants import Cache, Constant
 from cofem.backend.device_memory import device_memory_left, is_out_of_memory, named_if_full
-from cofem.backend.later import Later
-from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
+from cofem.backend.launches import Later, forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
     ARRAYS_OF_A_BATCH,
     Device,
