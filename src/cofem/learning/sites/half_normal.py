@@ -20,8 +20,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
-from cofem.learning.sites.agreement import Look
-from cofem.learning.sites.matching import STRONGEST, UNSEEN
+from cofem.learning.sites.matching import STRONGEST, UNSEEN, Look
 from cofem.learning.sites.shares import Seen, Shares, rectified_shares
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Tie
