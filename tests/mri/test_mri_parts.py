@@ -7,7 +7,7 @@ from cofem.backend import Random
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.precision import ImagePrecision
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.mirror import mirrored
 from cofem.operators import Smoothing
 from cofem.solvers import solve

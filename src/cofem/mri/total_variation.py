@@ -9,7 +9,7 @@ import numpy as np
 import scipy.fft
 
 from cofem.mri.scanner.checks import checked_data
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.mirror import mirrored
 
