@@ -107,8 +107,8 @@ const short=x=>x===0?'0':Math.abs(x)>=1e-2&&Math.abs(x)<1e4?x.toPrecision(3):x.t
 function makeMap(id,title){
   const figure=document.createElement('figure');
   figure.innerHTML=`<figcaption id="${id}-title">${title}</figcaption><div class="frame"><canvas
- class="map" id="${id}" width="${W}" height="${H}"></canvas><div class="mark" id="${id}-mark" hidden>
-</div></div><canvas class="bar" id="${id}-bar" width="320" height="12">
+ class="map" id="${id}" width="${W}" height="${H}"></canvas><div
+ class="mark" id="${id}-mark" hidden></div></div><canvas class="bar" id="${id}-bar" width="320" height="12">
 </canvas><div class="scale"><span id="${id}-low"></span><span>${page.unit}</span>
 <span id="${id}-high"></span></div>`;
   $('maps').append(figure);
