@@ -108,8 +108,9 @@ function makeMap(id,title){
   const figure=document.createElement('figure');
   figure.innerHTML=`<figcaption id="${id}-title">${title}</figcaption><div class="frame"><canvas
  class="map" id="${id}" width="${W}" height="${H}"></canvas><div
- class="mark" id="${id}-mark" hidden></div></div><canvas class="bar" id="${id}-bar" width="320" height="12">
-</canvas><div class="scale"><span id="${id}-low"></span><span>${page.unit}</span>
+ class="mark" id="${id}-mark" hidden></div></div>
+<canvas class="bar" id="${id}-bar" width="320" height="12"></canvas>
+<div class="scale"><span id="${id}-low"></span><span>${page.unit}</span>
 <span id="${id}-high"></span></div>`;
   $('maps').append(figure);
   $(id).addEventListener('click',e=>{const box=$(id).getBoundingClientRect();
