@@ -20,7 +20,7 @@ from supports_cases import (
     seen,
 )
 
-from cofem.learning.supports import chain, equal, gains, nonnegative
+from cofem.learning.supports import chain, cut_values, equal, gains
 
 
 def test_a_place_is_picked_with_its_odds():
@@ -132,7 +132,7 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
     phi, y = problem()
     gram, _, correlation, power = lists(phi, y)
     slabs = np.array([2, 3, 1])
-    spreads, reach = np.array([0.05, 4.0]), 50.0
+    spreads, reach = np.array([0.02, 30.0]), 60.0
 
     def log_density(m, v):
         law = {"scales": np.array([3.0, 60.0, v, v]), "means": np.array([0.0, 0.0, m, -m])}
@@ -146,7 +146,7 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
     mean = marginal @ grid[::10]
     std = math.sqrt(marginal @ (grid[::10] - mean) ** 2)
     random, drawn, taken = np.random.default_rng(1), [], []
-    for _ in range(3000):
+    for _ in range(8000):
         means, scales = np.array([0.0, 0.0, 1.0, -1.0]), SCALES.copy()
         equal.draw_equal(
             gram, correlation, power, spreads, reach, PLACES[:K].copy(), slabs, K, beta, float(N),
@@ -158,9 +158,9 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
         drawn.append(means[2])
         taken.append(scales[2] == spreads[1])
     # Five standard errors each.
-    assert abs(np.mean(drawn) - mean) < 5 * std / 3000**0.5
+    assert abs(np.mean(drawn) - mean) < 5 * std / 8000**0.5
     assert np.std(drawn) == pytest.approx(std, rel=0.15)
-    assert abs(np.mean(taken) - odds[1]) < 5 * math.sqrt(odds[1] * odds[0] / 3000)
+    assert abs(np.mean(taken) - odds[1]) < 5 * math.sqrt(odds[1] * odds[0] / 8000)
 
 
 def test_the_width_of_the_magnitudes_law_is_that_of_its_parabola():
@@ -217,7 +217,7 @@ def test_a_magnitude_out_of_reach_changes_nothing():
 @pytest.mark.parametrize("t", [-6.0, -0.6, -0.4, 2.0])
 def test_draws_above_zero_are_those_of_the_truncated_normal_law(t):
     random = np.random.default_rng(0)
-    drawn = [nonnegative._above_zero(t, random) for _ in range(2000)]
+    drawn = [cut_values.above_zero(t, random) for _ in range(2000)]
     law = scipy.stats.truncnorm(-t, np.inf, loc=t)
     assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-4
 
@@ -229,10 +229,22 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
     places, slabs, values = PLACES[:K].copy(), np.array([1, 0, 1]), np.zeros(K)
     columns = phi[:, places]
     precision = beta * (columns.T @ columns + np.diag(1 / scales[slabs]))
-    mean = np.linalg.solve(precision, beta * columns.T @ y)
+    slab_means = np.array([0.0, 0.8])  # half-normal, and about a magnitude
+    pull = columns.T @ y + slab_means[slabs] / scales[slabs]
+    mean = np.linalg.solve(precision, beta * pull)
     covariance = np.linalg.inv(precision)
-    rest, last = nonnegative._values(
-        gram, correlation, scales, places, slabs, K, beta, values, True, np.random.default_rng(3)
+    rest, last = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        K,
+        beta,
+        values,
+        True,
+        np.random.default_rng(3),
     )
     assert (values > 0).all()
     logs = []
@@ -240,14 +252,35 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
         behind = covariance[i, i + 1 :] @ np.linalg.inv(covariance[i + 1 :, i + 1 :])
         centre = mean[i] + behind @ (values[i + 1 :] - mean[i + 1 :])
         spread = math.sqrt(covariance[i, i] - behind @ covariance[i + 1 :, i])
-        logs.append(math.log(2) + scipy.stats.norm.logcdf(centre / spread))
+        whole = slab_means[slabs[i]] * math.sqrt(beta / scales[slabs[i]])  # before it is cut off
+        logs.append(scipy.stats.norm.logcdf(centre / spread) - scipy.stats.norm.logcdf(whole))
     assert last == pytest.approx(logs[0], rel=1e-9)
     assert rest == pytest.approx(sum(logs[1:]), rel=1e-9)
-    again = nonnegative._values(
-        gram, correlation, scales, places, slabs, K, beta, values, False, np.random.default_rng(4)
+    again = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        K,
+        beta,
+        values,
+        False,
+        np.random.default_rng(4),
     )
     assert again == (rest, last)
-    empty = nonnegative._values(
-        gram, correlation, scales, places, slabs, 0, beta, values, True, np.random.default_rng(4)
+    empty = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        0,
+        beta,
+        values,
+        True,
+        np.random.default_rng(4),
     )
     assert empty == (0.0, 0.0)

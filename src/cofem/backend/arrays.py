@@ -119,6 +119,17 @@ def from_numpy(x: np.ndarray, like: Array) -> Array:
     return xp.asarray(x, device=device_of(like))
 
 
+def done_there(function: Callable[[Any], Any], x: np.ndarray, like: Array) -> np.ndarray:
+    """Return ``function(x)`` as a NumPy array, computed where ``like`` is and by its library.
+
+    Examples
+    --------
+    >>> done_there(lambda x: 2 * x, np.ones(2), np.zeros(0))
+    array([2., 2.])
+    """
+    return to_numpy(function(from_numpy(np.ascontiguousarray(x), like)))
+
+
 def _goes_by_itself(like: Array) -> bool:
     """Whether a copy to the device of ``like`` can be queued; a recording would keep its source."""
     if not (compat.is_torch_array(like) and like.device.type == "cuda"):

@@ -28,11 +28,15 @@ class Bulk:
         Arrays that differ from solve to solve.
     apply : function
         (rows, *inputs) → the product for every row.
+    kind : tuple, optional
+        For a product that depends on nothing but this and its inputs: it is then the same one as
+        every product of that kind, whoever the owners are.
     """
 
     owners: tuple[object, ...]
     inputs: tuple[Array, ...]
     apply: Callable[..., Any]
+    kind: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,13 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.sites.rectified import shortest_interval
 from cofem.model.model import Tie
 
 # A normal of width zero is a step; its width is at least this, so that nothing is divided by zero.
 LEAST_STD = 1e-300
+# A spike of less weight than this is there for its logarithm only: nothing is zero.
+NO_ATOM = 1e-100
 # Halvings of the bracket of a quantile: 2⁻⁵⁰ of its width.
 HALVINGS = 50
 # A bracket reaches so many error bars beyond the outermost normal.
@@ -45,7 +48,8 @@ class Marginals:
     nonnegative : bool
         The normals are cut off at zero.
     mean, variance, probability : array
-        Of the coordinates, and P(z_j ≠ 0).
+        Of the coordinates, and P(z_j ≠ 0). Where no coordinate is zero under the prior (the dense
+        end), this probability is averaged over that end and the best sparse one.
     """
 
     value: Array
@@ -96,7 +100,8 @@ class Marginals:
         probability = np.atleast_2d(backend.to_numpy(self.probability))
         found = np.zeros(probability.shape)
         # Only if so much of the mass is off the atom can the quantile be there.
-        rows, columns = np.nonzero(probability > min(p, 1 - p))
+        off = probability > min(p, 1 - p) if self.weights[0] > NO_ATOM else probability >= 0
+        rows, columns = np.nonzero(off)
         if len(rows):
             unique, place = np.unique(columns, return_inverse=True)
             index = backend.from_numpy(unique, self.precision)
@@ -112,6 +117,16 @@ class Marginals:
             found[rows, columns] = quantile(parts, shares[0], p)
         result = found.reshape(self.mean.shape).astype(backend.to_numpy(self.mean).dtype)
         return backend.from_numpy(result, self.mean)
+
+    def shortest(self, level: float) -> tuple[Array, Array]:
+        """Return the shortest intervals if the last component is certain and z ≥ 0.
+
+        An interval with equal probability below and above could never begin at zero, where the
+        density of a law that is cut off there may be largest.
+        """
+        rho = float(self.scales[-1]) * self.precision / self.unit
+        g = rho / (1 + rho)
+        return shortest_interval(g * self.value, g / self.precision, level)
 
     def draw(self, deviations: Array, seed: int) -> Array:
         """Return draws (n, …) whose marginals are these.
