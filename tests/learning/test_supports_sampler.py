@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cofem.learning.supports import sampler, slabs
+from cofem.learning.supports.runs import BLOCK
 from cofem.learning.supports.sampler import (
-    BLOCK,
     COUNTED,
     WARMING,
     columns_alike,
@@ -105,18 +105,25 @@ def test_another_seed_is_another_chain_and_both_chains_differ():
     assert not np.array_equal(one[0], one[COUNTED // BLOCK])
 
 
-def test_chains_that_are_apart_go_on_for_longer(monkeypatch):
-    """They are asked for twice as many sweeps each time; the first ones are discarded then."""
+@pytest.mark.parametrize(("distance", "ends"), [(0.2, [1, 1, 1, 1]), (0.5, [1, 1, 1, 3, 3])])
+def test_chains_that_are_apart_go_on_with_more_noise_beside_them(monkeypatch, distance, ends):
+    """They begin to count anew; if they still do not agree, they make twice as many sweeps more."""
     model, *_ = made()
-    monkeypatch.setattr(sampler, "_distance", lambda one, other: 0.2)
+    monkeypatch.setattr(sampler, "_distance", lambda one, other: distance)
     told = []
     found = sampled(model, tell=lambda mean, sweeps: told.append(sweeps))
-    ends = [n for n, later in zip(told, [*told[1:], 0], strict=True) if later <= n]
-    # Then 2 × COUNTED anew, and 4 × COUNTED more: where one chain goes on after the other at
-    # 2 × COUNTED, the number of sweeps does not fall.
-    assert ends == [COUNTED, COUNTED, 2 * COUNTED, 6 * COUNTED, 6 * COUNTED]
-    assert found.sweeps == 12 * COUNTED
-    assert found.distance == 0.2
+    last = [n for n, later in zip(told, [*told[1:], 0], strict=True) if later <= n]
+    # Where one chain goes on after the other at COUNTED, the number of sweeps does not fall.
+    assert last == [COUNTED * n for n in ends]
+    assert found.sweeps == 2 * COUNTED * ends[-1]
+    assert found.distance == distance
+
+
+def test_without_laws_of_more_noise_chains_go_on_for_longer(monkeypatch):
+    model, *_ = made()
+    monkeypatch.setattr(sampler, "_distance", lambda one, other: 0.5)
+    monkeypatch.setattr(sampler.Run, "temper", lambda *_: None)
+    assert sampled(model).sweeps == 2 * (2 + 4) * COUNTED
 
 
 def test_a_fit_that_needs_nearly_all_coordinates_is_given_up():
