@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import scipy.fft
 
+from cofem import backend
 from cofem.mri.scanner.mirror import mirrored
 
 NOT_REAL = 0.1  # of the power may differ between samples and their mirror images
@@ -78,7 +79,7 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
         if side % 4 == 0:  # the window has faded there: every other pixel says it all
             y, window = (_middle_half(x, axis) for x in (y, window))
             maps = np.moveaxis(np.moveaxis(maps, axis, -1)[..., ::2], -1, axis)
-    images = scipy.fft.ifftn(y * window, axes=axes, norm="ortho")
+    images = scipy.fft.ifftn(y * window, workers=backend.n_threads(), axes=axes, norm="ortho")
     power = np.sum(np.abs(maps) ** 2, axis=1)
     seen = power > 1e-3 * power.max()
     fit = np.sum(maps.conj() * images, axis=1) / np.where(seen, power, 1)
