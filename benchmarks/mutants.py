@@ -166,7 +166,10 @@ def lines_around(source: str, line: int) -> range:
 class Judge:
     """Changes one file of the copy at a time, and runs the tests that may notice it."""
 
-    def __init__(self, folder: Path, seconds: float, files: list[str]) -> None:
+    def __init__(
+        self, folder: Path, seconds: float, files: list[str], never_compiles: bool = False
+    ) -> None:
+        self.never_compiles = never_compiles
         self.copy, self.package = folder / "copy", folder / "copy" / "src" / "cofem"
         # Few seconds first: most mutants need no more, and importing a test takes time too.
         self.totals = [1.0, seconds / 4, seconds]
@@ -198,7 +201,7 @@ class Judge:
             path.write_text(mutant.source, encoding="utf-8")
             if compiles:
                 found = self.judged(mutant, self.interpreted, self.copy / "none", False)
-                if found in KILLED:
+                if found in KILLED or (self.never_compiles and found == "passed"):
                     return found
                 fresh = self.copy / "anew"
                 shutil.rmtree(fresh, ignore_errors=True)
@@ -244,6 +247,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="usual seconds of the tests")
     parser.add_argument("--again", action="store_true", help="judge the survivors once more")
     parser.add_argument("--tests", nargs="*", default=[], help="these test files and no others")
+    parser.add_argument("--interpreted", action="store_true", help="do not compile any survivor")
     parser.add_argument("--only", default="", help="mutants of files with this in their names")
     arguments = parser.parse_args()
     folder = arguments.work.resolve()
@@ -252,7 +256,8 @@ def main() -> None:
     if not (folder / "copy").exists():
         make_copy(folder / "copy")
     copy_tests(folder / "copy")
-    judge = Judge(folder, arguments.seconds, arguments.tests or test_files(folder / "copy"))
+    files = arguments.tests or test_files(folder / "copy")
+    judge = Judge(folder, arguments.seconds, files, arguments.interpreted)
     verdicts = read_table(table)
     mutants = drawn(folder / "copy" / "src" / "cofem", arguments.number)
     for mutant in mutants:

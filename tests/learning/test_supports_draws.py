@@ -132,7 +132,7 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
     phi, y = problem()
     gram, _, correlation, power = lists(phi, y)
     slabs = np.array([2, 3, 1])
-    spreads, reach = np.array([0.05, 4.0]), 50.0
+    spreads, reach = np.array([0.02, 30.0]), 60.0
 
     def log_density(m, v):
         law = {"scales": np.array([3.0, 60.0, v, v]), "means": np.array([0.0, 0.0, m, -m])}
@@ -146,7 +146,7 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
     mean = marginal @ grid[::10]
     std = math.sqrt(marginal @ (grid[::10] - mean) ** 2)
     random, drawn, taken = np.random.default_rng(1), [], []
-    for _ in range(3000):
+    for _ in range(8000):
         means, scales = np.array([0.0, 0.0, 1.0, -1.0]), SCALES.copy()
         equal.draw_equal(
             gram, correlation, power, spreads, reach, PLACES[:K].copy(), slabs, K, beta, float(N),
@@ -158,9 +158,9 @@ def test_the_common_magnitude_has_its_conditional_law(beta):
         drawn.append(means[2])
         taken.append(scales[2] == spreads[1])
     # Five standard errors each.
-    assert abs(np.mean(drawn) - mean) < 5 * std / 3000**0.5
+    assert abs(np.mean(drawn) - mean) < 5 * std / 8000**0.5
     assert np.std(drawn) == pytest.approx(std, rel=0.15)
-    assert abs(np.mean(taken) - odds[1]) < 5 * math.sqrt(odds[1] * odds[0] / 3000)
+    assert abs(np.mean(taken) - odds[1]) < 5 * math.sqrt(odds[1] * odds[0] / 8000)
 
 
 def test_the_width_of_the_magnitudes_law_is_that_of_its_parabola():

@@ -101,21 +101,22 @@ def test_odds_of_a_half_normal_slab_are_an_integral():
 
 
 @pytest.mark.parametrize("positive", [False, True])
-def test_what_is_passed_over_has_odds_that_do_not_count(positive):
+@pytest.mark.parametrize("place", [0, 7])
+def test_what_is_passed_over_has_odds_that_do_not_count(positive, place):
     """One column explains very much; most others explain so little that they are passed over."""
     random = np.random.default_rng(1)
     s, t = np.ones(50), 0.1 * random.normal(size=50)
-    t[7] = 12.0
+    t[place] = 12.0
     logs = np.empty((50, 4))
     arguments = (SCALES, LOG_ODDS, np.zeros(4), s, t, 1.0)
     total, top = gains.gains(
         *arguments, np.ones(50, bool), 2.0, 7.0, 1.0, logs, positive
     )  # fmt: skip
     assert np.isneginf(logs).all(axis=1).sum() == 49
-    grown = 1 + SCALES * s[7]
-    exact = LOG_ODDS + SCALES * t[7] ** 2 / grown - 0.5 * np.log(grown)
+    grown = 1 + SCALES * s[place]
+    exact = LOG_ODDS + SCALES * t[place] ** 2 / grown - 0.5 * np.log(grown)
     exact += math.log(2) if positive else 0.0
-    np.testing.assert_allclose(logs[7], exact, rtol=1e-9)
+    np.testing.assert_allclose(logs[place], exact, rtol=1e-9)
     assert top + math.log(total) == pytest.approx(np.logaddexp.reduce(exact), rel=1e-12)
 
 

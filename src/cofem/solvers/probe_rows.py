@@ -9,7 +9,7 @@ and no thread waits while another one makes all of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,30 +20,11 @@ from cofem.solvers import kernels
 from cofem.solvers.verdicts import CGResult, Coefficients
 
 
-class RightHandSides(Protocol):
-    """The rows b_q of A x_q = b_q, and where their solutions go.
-
-    Threads call both methods, never two of them with the same rows at a time.
-    """
-
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-
-    def rows(self, which: slice, dtype: np.dtype[Any]) -> np.ndarray:
-        """Return these rows; in ``dtype``, if they have to be made."""
-        ...
-
-    def take(self, which: slice, rhs: np.ndarray, x: np.ndarray) -> None:
-        """Receive the solutions of these rows, beside what :meth:`rows` returned."""
-        ...
-
-    def peak(self, which: slice) -> float:
-        """Return a bound on the modulus of their entries, nearly reached."""
-        ...
-
-
 class GivenRows:
-    """An array of right-hand sides, and one of solutions."""
+    """An array of right-hand sides, and one of solutions.
+
+    As :class:`ProbeRows`: threads call the methods, never two of them with the same rows at a time.
+    """
 
     def __init__(self, rhs: np.ndarray) -> None:
         self._rhs, self.solution = rhs, np.empty_like(rhs)
