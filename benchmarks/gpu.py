@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py [SECTION …] [--quick | --tiny] [--output benchmarks/results/gpu.md]
 
-Without a section all of them, about nine minutes on an H200. Needs torch with CUDA (and Triton,
+Without a section all of them: the whole page, under one date. Needs torch with CUDA (and Triton,
 which comes with it on Linux), but for --tiny, which tries the script anywhere. Prints Markdown.
 Times are medians: of device events for steps, of whole calls for fits.
 """
