@@ -59,6 +59,10 @@ class Verdict(enum.Enum):
     STOPPED = "stopped by the callback"
     AS_ASKED = "ran the {max_iter} iterations asked for (tol=0)"
     GIVEN = "hyperparameters given, nothing learned"
+    CUT_NOT_AT_REST = (
+        "hyperparameters given; the posterior of z ≥ 0 is approximate: after {max_iter} iterations "
+        "its two means are {distance:.2g} error bars apart"
+    )
     NOT_SETTLED = (
         "{moving} of {n} coordinates still move by more than {share:.2g} of their error bars "
         "after max_iter={max_iter}: raise max_iter, or accept it with a larger tol"

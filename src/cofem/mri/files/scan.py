@@ -32,6 +32,10 @@ class Scan:
         From indices (row, column, slice) to millimetres; the identity where it is unknown.
     notes : tuple of str
         What was understood, and what was left out.
+    shape : tuple of int, or None
+        Of the images, with a trajectory.
+    calibration : array (coils, H, W), or None
+        Separate k-space for the sensitivities, zero where nothing was measured.
 
     Examples
     --------
@@ -49,6 +53,7 @@ class Scan:
     affine: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     shape: tuple[int, ...] | None = None
+    calibration: np.ndarray | None = None
 
     def summary(self) -> str:
         """Say in a line what was understood."""

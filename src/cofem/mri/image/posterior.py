@@ -84,9 +84,8 @@ def reconstruct_image(
 
 
 def _needs_phase(data: Measured) -> bool:
-    coils = 1 if data.sensitivities is None else data.sensitivities.shape[1]
-    counts = data.mask.sum(axis=tuple(range(1, data.mask.ndim))) * coils
-    return bool(counts.max() < ENOUGH_SAMPLES * np.prod(data.shape))
+    counts = data.mask.sum(axis=tuple(range(1, data.mask.ndim))) * data.n_coils
+    return data.n_sets == 1 and bool(counts.max() < ENOUGH_SAMPLES * np.prod(data.shape))
 
 
 def _chosen_phase(

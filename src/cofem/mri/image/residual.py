@@ -23,25 +23,28 @@ def marks_of(data: Measured, image: np.ndarray, real: bool) -> tuple[np.ndarray,
     """Return what is to be put back, and the variance that the marks add, both (L, P)."""
     put_back, variance = np.zeros_like(image), np.zeros(image.shape)
     median = REAL_MEDIAN if real else COMPLEX_MEDIAN
+    there = data.visible()
     for width in WIDTHS:
         smooth = Smoothing(data.shape, width)
         rest = data.residual(image + put_back)
-        bump = _averaged(data, smooth, rest.real if real else rest) / _gain(data, smooth)
+        bump = _averaged(data, smooth, rest.real if real else rest) / _gain(data, smooth, there)
         power = np.abs(bump) ** 2
-        noise = np.median(power, axis=1, keepdims=True) / median
+        noise = np.stack(
+            [[np.median(p[t]) if t.any() else 0.0] for p, t in zip(power, there, strict=True)]
+        )
+        noise = noise / median
         share = 1 - STANDS_OUT**2 * noise / np.maximum(power, 1e-300)
         put_back = put_back + bump * np.maximum(share, 0)
         variance = variance + np.maximum(power - noise, 0)
     return put_back, variance
 
 
-def _gain(data: Measured, smooth: Smoothing) -> np.ndarray:
-    """Return how much of a smooth bump the samples see, (L, 1)."""
+def _gain(data: Measured, smooth: Smoothing, there: np.ndarray) -> np.ndarray:
+    """Return how much of a smooth bump the samples see where coils see anything, (L, 1)."""
     random = np.random.default_rng(0)
-    white = random.standard_normal((1, len(data.mask), int(np.prod(data.shape))))
-    whole = _averaged(data, smooth, white)
+    whole = _averaged(data, smooth, random.standard_normal((1, *there.shape))) * there
     seen = data.seen(whole).real
-    gain = np.sum(seen * whole, axis=(0, 2)) / np.sum(whole**2, axis=(0, 2))
+    gain = np.sum(seen * whole, axis=(0, 2)) / np.maximum(np.sum(whole**2, axis=(0, 2)), 1e-300)
     return np.asarray(np.maximum(gain, 1e-3))[:, None]
 
 

@@ -13,6 +13,7 @@ from cofem.backend import Array, Random
 from cofem.mri.scanner.coil_kernels import from_coils, to_coils, weigh
 from cofem.mri.scanner.encoding import Encoding, RealEncoding
 from cofem.mri.scanner.mirror import varying_axes
+from cofem.mri.scanner.sets_encoding import SetsEncoding
 
 
 def make_encoding(
@@ -23,7 +24,7 @@ def make_encoding(
     Parameters
     ----------
     mask : array (L, *shape) of 0.0 and 1.0
-    sensitivities : array (L, C, *shape), optional
+    sensitivities : array (L, C, *shape) or (L, M, C, *shape), optional
     real : bool
     phase : array (L, *shape), optional
         Numbers of modulus one; complex images are what is left without this phase.
@@ -34,6 +35,8 @@ def make_encoding(
         sensitivities = mask[:, None, ...] * 0 + 1 if phase is None else phase[:, None, ...]
     elif phase is not None:
         sensitivities = sensitivities * phase[:, None, ...]
+    if sensitivities.ndim > mask.ndim + 1:
+        return SetsEncoding(mask, sensitivities, real)
     return CoilEncoding(mask, sensitivities, real)
 
 

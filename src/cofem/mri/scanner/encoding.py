@@ -2,7 +2,8 @@
 
 The models work on real images: I = L of them where the contrasts are real, I = 2L where
 they are complex, all real parts first. Images are rows (S, I, P). Frequencies stand in FFT
-order here, whatever the caller uses.
+order here, whatever the caller uses. Where M images of a contrast lie over each other, each seen
+through its own set of sensitivities, they are M · L images, the first set's first.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Encoding(ABC):
     shape : tuple of int
         The image axes.
     n_parts : int
-        1 for real contrasts, 2 for complex ones.
+        Images of a contrast: 1 for real ones, 2 for complex ones, times the sets.
     samples : array (L,)
         Measured numbers (complex) of every contrast, coils counted.
     kind : tuple

@@ -28,6 +28,7 @@ class KSpace:
         Zero where nothing was measured.
     mask : boolean array (L, *shape)
     sensitivities : array (L, C, *shape), complex128, or None
+        Where M images of a contrast lie over each other, (L, M, C, *shape).
     centered : bool
         Whether the caller's images and k-space have their centre at n // 2.
     like : array
@@ -49,6 +50,17 @@ class KSpace:
     def fully_sampled(self) -> bool:
         """Whether nothing is missing."""
         return bool(self.mask.all())
+
+    @property
+    def n_sets(self) -> int:
+        """How many images of a contrast lie over each other."""
+        sets = self.sensitivities is not None and self.sensitivities.ndim > self.mask.ndim + 1
+        return self.sensitivities.shape[1] if sets and self.sensitivities is not None else 1
+
+    @property
+    def n_coils(self) -> int:
+        """How many coils measured."""
+        return self.kspace.shape[1] if self.kspace.ndim > self.mask.ndim else 1
 
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> Encoding:
         """Return Φ, behind numbers of modulus one (L, *shape) where a phase is turned away."""
@@ -95,7 +107,7 @@ class KSpace:
         return None if coils is None else backend.from_numpy(coils, self.like)
 
     def predicted(self, images: np.ndarray) -> np.ndarray:
-        """Return the whole k-space of images (S, L, P), in the shape of the data."""
+        """Return the whole k-space of images (S, M·L, P), in the shape of the data."""
         return backend.to_numpy(self._predicted(self._there(images)))
 
     def _there(self, images: np.ndarray) -> Array:
@@ -106,9 +118,10 @@ class KSpace:
 
     def _predicted(self, images: Array) -> Array:
         xp, fft = backend.namespace(images), backend.fft_module(images)
-        x = xp.reshape(images, (*images.shape[:-1], *self.shape))
-        if self._coils_there is not None:
-            x = x[:, :, None, ...] * self._coils_there
+        x = xp.reshape(images, (images.shape[0], self.n_sets, -1, *self.shape))
+        sets = self._sets_there
+        x = sum((x[:, m, :, None, ...] * s for m, s in enumerate(sets[1:], 1)),
+                x[:, 0, :, None, ...] * sets[0]) if sets else x[:, 0, ...]  # fmt: skip
         found: Array = fft.fftn(x, axes=self._axes, norm="ortho")
         return found
 
@@ -124,13 +137,13 @@ class KSpace:
         return found
 
     def _back(self, kspace: Array) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, L, *shape)."""
+        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
         xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
-        coils, mask = self._coils_there, self._mask_there
-        mask = mask if coils is None else mask[:, None, ...]
+        sets, mask = self._sets_there, self._mask_there
+        mask = mask[:, None, ...] if sets else mask
         images = fft.ifftn(kspace * mask, axes=self._axes, norm="ortho")
-        if coils is not None:
-            images = xp.sum(xp.conj(coils) * images, axis=2)
+        if sets:
+            images = xp.concat([xp.sum(xp.conj(s) * images, axis=2) for s in sets], axis=1)
         return backend.to_numpy(images)
 
     def radius(self) -> np.ndarray:
@@ -143,6 +156,14 @@ class KSpace:
         """Return the same for the transform of an image, (*shape)."""
         return np.asarray(self.radius()[0])
 
+    def visible(self) -> np.ndarray:
+        """Return where any coil sees an image, boolean (M·L, P)."""
+        flat = (len(self.mask) * self.n_sets, int(np.prod(self.shape)))
+        if self.sensitivities is None:
+            return np.ones(flat, dtype=bool)
+        seen = np.any(self.sensitivities != 0, axis=-1 - len(self.shape))
+        return np.asarray((seen if self.n_sets == 1 else seen.swapaxes(0, 1)).reshape(flat))
+
     def groups(self) -> np.ndarray:
         """Return numbers of what is left out together, (L, *shape); −1: never.
 
@@ -152,13 +173,27 @@ class KSpace:
         return np.stack([self._groups(mask) for mask in self.mask])
 
     def restored(self, image: np.ndarray) -> np.ndarray:
-        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
+        """Return flattened images (…, P) in the caller's order, (…, *shape).
+
+        Of several sets, images (…, M·L, P) as (…, L, M, *shape).
+        """
+        if self.n_sets > 1 and image.ndim > 1:
+            sets = image.reshape(*image.shape[:-2], self.n_sets, -1, image.shape[-1])
+            image = np.swapaxes(sets, -3, -2)
         image = image.reshape(*image.shape[:-1], *self.shape)
         return np.fft.fftshift(image, self._axes) if self.centered else image
 
     def handed_back(self, x: np.ndarray) -> Any:
         """Return ``x`` in the caller's library, on the caller's device."""
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
+
+    @property
+    def _sets_there(self) -> list[Array]:
+        """The sensitivities of every set, (L, C, *shape)."""
+        coils = self._coils_there
+        if coils is None:
+            return []
+        return [coils[:, m, ...] for m in range(self.n_sets)] if self.n_sets > 1 else [coils]
 
     @property
     def _axes(self) -> tuple[int, ...]:
