@@ -20,7 +20,7 @@ import numpy as np
 
 import cofem
 import grid
-from common import Claim, Result, Table, describe_machine, print_result, show, write_markdown
+from common import Claim, Result, Table, describe_machine, finish, show
 from ordinary import chosen_rows
 from ordinary_problems import AWKWARD, ORDINARY, Maker, Problem
 
@@ -183,12 +183,7 @@ def main() -> None:
     if own:
         tables += [listed(own, seeds, True), listed(own, seeds[:SEEDS_WITH_SEARCH], False)]
     result = Result("The certificate of the learned prior", tables, claims(tables))
-    seconds = time.perf_counter() - began
-    print_result(result, seconds)
-    if asked.write:
-        command = " ".join(["python benchmarks/certificate.py", *sys.argv[1:]])
-        machine = {"command": command, **machine}
-        write_markdown(result, asked.write, machine, quick=False, seconds=seconds)
+    finish(result, began, machine, asked.write)
 
 
 if __name__ == "__main__":

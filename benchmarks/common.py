@@ -131,6 +131,19 @@ def print_result(result: Result, seconds: float) -> None:
         console.print(line, markup=False, highlight=False)
 
 
+def finish(result: Result, began: float, machine: dict[str, str], path: Path | None) -> None:
+    """Print a result, and write it to ``path`` with the command that made it.
+
+    ``began`` and ``machine``: ``perf_counter()`` and :func:`describe_machine` before the work.
+    """
+    seconds = time.perf_counter() - began
+    print_result(result, seconds)
+    if path is not None:
+        script, *asked = sys.argv
+        command = " ".join(["python", f"benchmarks/{Path(script).name}", *asked])
+        write_markdown(result, path, {"command": command, **machine}, quick=False, seconds=seconds)
+
+
 def write_markdown(
     result: Result, path: Path, machine: dict[str, str], *, quick: bool, seconds: float
 ) -> None:

@@ -19,6 +19,7 @@ import torch
 import cofem
 from cofem import simulate
 from gpu_calcium import deconvolution
+from gpu_compiled import against_compiled
 from gpu_large import hundred_million
 from gpu_libraries import libraries
 from gpu_many import many_problems
@@ -128,6 +129,7 @@ def rivals(quick: bool) -> str:
 SECTIONS: dict[str, Callable[[bool], str]] = {
     "steps": steps,
     "operators": of_operators,
+    "compiled": against_compiled,
     "fits": fits,
     "prior": prior,
     "dense": rivals,

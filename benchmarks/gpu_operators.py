@@ -25,7 +25,7 @@ def of_operators(quick: bool) -> str:
     rows = []
     for name, make in OPERATORS.items():
         for power in (12, 15) if quick else POWERS:
-            with contextlib.suppress(_TooLargeError):
+            with contextlib.suppress(TooLargeError):
                 rows.append(_row(name, make, 1 << power))
         torch.cuda.empty_cache()
     columns = ("operator", "D", "bare product", "one pass", "product and passes", "CG step",
@@ -58,8 +58,8 @@ def _recorded(work: Callable[[], Any]) -> Callable[[], Any]:
         return work
 
 
-class _TooLargeError(Exception):
-    pass
+class TooLargeError(Exception):
+    """A matrix of that size is not worth its memory."""
 
 
 def _dct(D: int) -> tuple[LinearOperator, Any]:
@@ -90,7 +90,7 @@ def _convolution(D: int) -> tuple[LinearOperator, Any]:
 
 def _dense(D: int) -> tuple[LinearOperator, Any]:
     if D > 1 << 15:
-        raise _TooLargeError
+        raise TooLargeError
     return operators.Dense(torch.randn(D // 4, D, device=CUDA) / D**0.5), torch.float32
 
 

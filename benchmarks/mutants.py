@@ -7,13 +7,13 @@
 
 A mutant is one change at one place: another comparison, another arithmetic operator, a constant
 that is doubled (or 1 for 0), ``and`` for ``or``, a condition turned round, or a function that
-returns at once. It is made in a copy of the package, DIR/copy, never in the repository. The tests
-run once without a mutant, and DIR/record.json keeps which test runs which line. A mutant then meets
-only tests that run its line (of a compiled function or a constant: its file, or the files that
-import it), those of its own folder first, the quickest first, up to ``--seconds`` in all. It is
-killed when a test fails or takes five times its usual seconds and ten more. ``--tests`` may name
-files that are not in the record: tests that were written for the survivors, copied to DIR/copy. The
-steps for CUDA need a GPU and are left out. DIR/mutants.csv has a row a mutant.
+returns at once. It is made in a copy of the package, DIR/copy, never in the repository; the tests
+are copied anew every time. A record keeps which test runs which line. A mutant meets only tests
+that run its line, those of its own folder first, the quickest first, up to ``--seconds`` in all. It
+is killed when a test fails, or takes five times its usual processor seconds and ten more. Where
+numba compiles the file, the tests first run without numba: the record knows the lines there too,
+and nothing is compiled. A mutant that survives this is compiled. The steps for CUDA need a GPU and
+are left out. DIR/mutants.csv has a row a mutant.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ import argparse
 import ast
 import copy
 import csv
+import os
 import random
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mutants_tests import ROOT, Record, forget_compiled, importers, make_copy, preload, record, run
+from mutants_record import Record
+from mutants_tests import copy_tests, forget_compiled, importers, make_copy, preload, run
 
-PACKAGE = ROOT / "src" / "cofem"
 MUTATED = ("learning", "solvers")
 SEED = 15
-# A test that is not in the record may take so many seconds.
-UNKNOWN = 5.0
+KILLED = ("failed", "too slow")
 # Fused kernels and CUDA graphs: no test runs them without a GPU.
 NEEDS_A_GPU = "solvers/steps/cuda/"
-TESTS = ["src/cofem/learning", "src/cofem/solvers", "tests/learning", "tests/solvers"]
-TESTS.append("tests/fitting")  # whole fits
+TESTED = ["tests/learning", "tests/solvers", "src/cofem/learning", "src/cofem/solvers"]
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -113,7 +113,7 @@ def places(tree: ast.Module) -> Iterator[tuple[ast.AST, str, int | None, ast.AST
     return below(tree)
 
 
-def mutants_of(path: Path) -> list[Mutant]:
+def mutants_of(package: Path, path: Path) -> list[Mutant]:
     """Return every mutant of a file."""
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
@@ -125,7 +125,7 @@ def mutants_of(path: Path) -> list[Mutant]:
             put(parent, field, index, new)
             after, source = first_line(new), ast.unparse(ast.fix_missing_locations(tree))
             put(parent, field, index, node)
-            name = path.relative_to(PACKAGE).as_posix()
+            name = path.relative_to(package).as_posix()
             found.append(Mutant(name, line, column, kind, before, after, source))
     return found
 
@@ -141,11 +141,11 @@ def first_line(node: ast.AST) -> str:
     return ast.unparse(node).splitlines()[0]
 
 
-def drawn(number: int) -> list[Mutant]:
+def drawn(package: Path, number: int) -> list[Mutant]:
     """Return the mutants to run: a fixed seed draws them among all of them."""
-    files = [p for part in MUTATED for p in sorted((PACKAGE / part).rglob("*.py"))]
-    files = [p for p in files if not p.relative_to(PACKAGE).as_posix().startswith(NEEDS_A_GPU)]
-    every = [mutant for path in files for mutant in mutants_of(path)]
+    files = [p for part in MUTATED for p in sorted((package / part).rglob("*.py"))]
+    files = [p for p in files if not p.relative_to(package).as_posix().startswith(NEEDS_A_GPU)]
+    every = [mutant for path in files for mutant in mutants_of(package, path)]
     print(f"{len(every)} mutants in {len(files)} files", flush=True)
     return random.Random(SEED).sample(every, min(number, len(every)))
 
@@ -166,24 +166,27 @@ def lines_around(source: str, line: int) -> range:
 class Judge:
     """Changes one file of the copy at a time, and runs the tests that may notice it."""
 
-    def __init__(self, folder: Path, seconds: float, tests: list[str]) -> None:
-        self.copy, self.seconds, self.tests = folder / "copy", seconds, tests
-        self.package = self.copy / "src" / "cofem"
-        self.record = Record(folder / "record.json")
-        unchanged = self.record.quickest(set(self.record.seconds), "tests/solvers", seconds)
-        if run(self.copy, self.copy / "compiled", unchanged, compiles=True) != "passed":
-            raise RuntimeError("tests fail in the copy without a mutant: no verdict would count")
+    def __init__(
+        self, folder: Path, seconds: float, files: list[str], never_compiles: bool = False
+    ) -> None:
+        self.never_compiles = never_compiles
+        self.copy, self.package = folder / "copy", folder / "copy" / "src" / "cofem"
+        # Few seconds first: most mutants need no more, and importing a test takes time too.
+        self.totals = [1.0, seconds / 4, seconds]
+        self.record = Record(folder, files, interpreted=False)
+        quick = [file for file in near_compiled(self.copy) if file in files]
+        self.interpreted = Record(folder, quick, interpreted=True)
 
-    def candidates(self, mutant: Mutant) -> set[str]:
+    def candidates(self, record: Record, mutant: Mutant) -> set[str]:
         """Return the tests that run the mutant, as far as the record can tell."""
-        known, source = self.record.tests_of, (PACKAGE / mutant.file).read_text("utf-8")
+        known, source = record.tests_of, (self.package / mutant.file).read_text("utf-8")
         run_it = known(mutant.file, [mutant.line])
         run_it = run_it or known(mutant.file, lines_around(source, mutant.line))
+        # A line that runs once, when the file is imported.
+        run_it = run_it or known(mutant.file)
         if run_it:
             return run_it
-        # Compiled code, or a line that runs once, when the file is imported.
-        run_it = known(mutant.file)
-        for files in importers(PACKAGE, mutant.file):
+        for files in importers(self.package, {mutant.file}):
             run_it = run_it.union(*(known(file) for file in files))
             if run_it:
                 break
@@ -191,26 +194,35 @@ class Judge:
 
     def verdict(self, mutant: Mutant) -> str:
         """Return what became of the mutant: failed and too slow are killed, passed survived."""
-        own = f"tests/{mutant.file.split('/')[0]}"
-        tests = dict.fromkeys(self.tests, UNKNOWN)
-        if not tests:
-            tests = self.record.quickest(self.candidates(mutant), own, self.seconds)
-        if not tests:
-            return "no test"
         path = self.package / mutant.file
-        original = path.read_text(encoding="utf-8")
+        original, times = path.read_text(encoding="utf-8"), path.stat()
         compiles = "@compiled" in original
-        compiled_in = self.copy / ("anew" if compiles else "compiled")
-        if compiles:
-            changed = {mutant.file}.union(*importers(PACKAGE, mutant.file))
-            forget_compiled(self.copy / "compiled", compiled_in, changed)
         try:
             path.write_text(mutant.source, encoding="utf-8")
-            return run(self.copy, compiled_in, tests, compiles)
+            if compiles:
+                found = self.judged(mutant, self.interpreted, self.copy / "none", False)
+                if found in KILLED or (self.never_compiles and found == "passed"):
+                    return found
+                fresh = self.copy / "anew"
+                shutil.rmtree(fresh, ignore_errors=True)
+                changed = {mutant.file}.union(*importers(self.package, {mutant.file}))
+                forget_compiled(self.copy / "compiled", fresh, changed)
+                return self.judged(mutant, self.record, fresh, True)
+            return self.judged(mutant, self.record, self.copy / "compiled", False)
         finally:
             path.write_text(original, encoding="utf-8")
-            if compiles:
-                shutil.rmtree(compiled_in)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # what is cached holds again
+
+    def judged(self, mutant: Mutant, record: Record, compiled_in: Path, compiles: bool) -> str:
+        """Return the verdict of the tests of one record."""
+        own = f"tests/{mutant.file.split('/')[0]}"
+        batches = record.batches(self.candidates(record, mutant), own, self.totals)
+        for tests in batches:
+            interpreted = record is self.interpreted
+            found = run(self.copy, compiled_in, tests, compiles, interpreted)
+            if found in KILLED:
+                return found
+        return "passed" if batches else "no test"
 
 
 def read_table(path: Path) -> dict[tuple[str, ...], str]:
@@ -232,29 +244,60 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, help="how many mutants are drawn")
     parser.add_argument("--work", type=Path, required=True, help="folder of copy, record and table")
-    parser.add_argument("--seconds", type=float, default=40.0, help="usual seconds of the tests")
+    parser.add_argument("--seconds", type=float, default=20.0, help="usual seconds of the tests")
     parser.add_argument("--again", action="store_true", help="judge the survivors once more")
     parser.add_argument("--tests", nargs="*", default=[], help="these test files and no others")
+    parser.add_argument("--interpreted", action="store_true", help="do not compile any survivor")
+    parser.add_argument("--only", default="", help="mutants of files with this in their names")
     arguments = parser.parse_args()
     folder = arguments.work.resolve()
     table = folder / "mutants.csv"
     preload()
     if not (folder / "copy").exists():
         make_copy(folder / "copy")
-    if not (folder / "record.json").exists():
-        record(folder / "copy", TESTS, folder / "record.json")
-    judge = Judge(folder, arguments.seconds, arguments.tests)
+    copy_tests(folder / "copy")
+    files = arguments.tests or test_files(folder / "copy")
+    judge = Judge(folder, arguments.seconds, files, arguments.interpreted)
     verdicts = read_table(table)
-    mutants = drawn(arguments.number)
+    mutants = drawn(folder / "copy" / "src" / "cofem", arguments.number)
     for mutant in mutants:
         had = verdicts.get(mutant.key)
-        if had in ("failed", "too slow") or (had is not None and not arguments.again):
+        if had in KILLED or (had is not None and not arguments.again):
+            continue
+        if arguments.only not in mutant.file:
             continue
         verdicts[mutant.key] = judge.verdict(mutant)
         write_table(table, verdicts)
         print(verdicts[mutant.key], *mutant.key, flush=True)
-    killed = sum(verdicts[mutant.key] in ("failed", "too slow") for mutant in mutants)
-    print(f"{killed} of {len(mutants)} killed")
+    judged = [verdicts[mutant.key] for mutant in mutants if mutant.key in verdicts]
+    killed = sum(verdict in KILLED for verdict in judged)
+    print(f"{killed} killed, {len(judged)} run, {len(mutants)} drawn")
+
+
+def near_compiled(folder: Path) -> list[str]:
+    """Return the test files that run what numba compiles without much around it.
+
+    Those of the solvers, and those that import a module that is compiled or imports such a one.
+    """
+    package = folder / "src" / "cofem"
+    paths = [path for part in MUTATED for path in (package / part).rglob("*.py")]
+    own = {p.relative_to(package).as_posix() for p in paths if "@compiled" in p.read_text("utf-8")}
+    imports = "|".join(
+        f"{whole} import|{whole.rpartition('.')[0]} import .*\\b{whole.rpartition('.')[2]}\\b"
+        for whole in (f"cofem.{n[:-3].replace('/', '.')}" for n in own | importers(package, own)[0])
+    )
+    return [
+        path.relative_to(folder).as_posix()
+        for path in sorted((folder / "tests").rglob("test_*.py"))
+        if "solvers" in path.parts or re.search(f"from ({imports})", path.read_text("utf-8"))
+    ]
+
+
+def test_files(folder: Path) -> list[str]:
+    """Return the files of tests, and those with examples."""
+    found = [p for part in TESTED for p in sorted((folder / part).rglob("*.py"))]
+    tests = [p for p in found if p.name.startswith("test_") or ">>>" in p.read_text("utf-8")]
+    return [path.relative_to(folder).as_posix() for path in tests]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import cofem
-from common import Claim, Result, Table, describe_machine, print_result, show, write_markdown
+from common import Claim, Result, Table, describe_machine, finish, show
 from grid import exact_em
 from ordinary_problems import Maker, Problem, with_measured_leadfield
 
@@ -273,12 +273,7 @@ def main() -> None:
         bad = [r for r, n in failures.items() if n > len(seeds) / 20]
         claims = [Claim("at most one failure in 20 on every row", not bad, ", ".join(bad) or "all")]
     result = Result("Ordinary problems", tables, claims)
-    seconds = time.perf_counter() - began
-    print_result(result, seconds)
-    if asked.write:
-        command = " ".join(["python benchmarks/ordinary.py", *sys.argv[1:]])
-        write_markdown(result, asked.write, {"command": command, **machine}, quick=False,
-                       seconds=seconds)  # fmt: skip
+    finish(result, began, machine, asked.write)
 
 
 if __name__ == "__main__":

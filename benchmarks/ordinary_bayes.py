@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from common import Claim, Result, Table, describe_machine, print_result, write_markdown
+from common import Claim, Result, Table, describe_machine, finish
 from ordinary import chosen_rows, failed, ours
 from ordinary_problems import ORDINARY, Problem
 from ordinary_told import Told, told_signs, told_size
@@ -107,12 +107,7 @@ def main() -> None:
     title = f"Told the number of non-zeros, the noise and the law, {n} problems each, medians"
     claims = [_claim("told ±1", rows, n, (5, 6)), _claim("told the size", rows, n, (10,))]
     result = Result("Ordinary problems, told the law", [Table(title, columns, rows)], claims)
-    seconds = time.perf_counter() - began
-    print_result(result, seconds)
-    if asked.write:
-        command = " ".join(["python benchmarks/ordinary_bayes.py", *sys.argv[1:]])
-        write_markdown(result, asked.write, {"command": command, **machine}, quick=False,
-                       seconds=seconds)  # fmt: skip
+    finish(result, began, machine, asked.write)
 
 
 if __name__ == "__main__":

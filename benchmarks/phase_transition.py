@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 import cofem
-from common import Claim, Result, Table, describe_machine, print_result, write_markdown
+from common import Claim, Result, Table, describe_machine, finish
 
 SIGMA, SOLVED = 0.002, 0.05
 # Shares tried, as multiples of the limit.
@@ -173,12 +173,7 @@ def main() -> None:
     title = f"Share of non-zeros at which half of {asked.trials} are solved, D = {asked.size}"
     table = Table(title, ["N/D", "limit", *asked.methods], rows)
     result = Result("Phase transition", [table], claims)
-    seconds = time.perf_counter() - began
-    print_result(result, seconds)
-    if asked.write:
-        command = " ".join(["python benchmarks/phase_transition.py", *sys.argv[1:]])
-        write_markdown(result, asked.write, {"command": command, **machine}, quick=False,
-                       seconds=seconds)  # fmt: skip
+    finish(result, began, machine, asked.write)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from scipy.special import ndtri
 
 import cofem
 import grid
-from common import Result, Table, describe_machine, print_result, show, write_markdown
+from common import Result, Table, describe_machine, finish, show
 from prior_methods import Answer, horseshoe, vamp, variational
 
 REACH = float(ndtri(0.975))
@@ -164,12 +164,7 @@ def main() -> None:
                "s, median"]  # fmt: skip
     table = Table("Rivals on the grid, D = 512", columns, [row(n, s) for n, s in scores.items()])
     result = Result("The learned prior beside rivals", [table], [])
-    seconds = time.perf_counter() - began
-    print_result(result, seconds)
-    if asked.write:
-        command = " ".join(["python benchmarks/prior_rivals.py", *sys.argv[1:]])
-        write_markdown(result, asked.write, {"command": command, **machine}, quick=False,
-                       seconds=seconds)  # fmt: skip
+    finish(result, began, machine, asked.write)
 
 
 if __name__ == "__main__":

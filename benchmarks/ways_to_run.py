@@ -26,7 +26,7 @@ import numpy as np
 HERE = Path(__file__).parent
 CHILD, RESULT = HERE / "ways_child.py", HERE / "results" / "ways_to_run.md"
 PACKAGE = HERE.parent / "src" / "cofem"
-LIMIT = 1800  # seconds for a way
+LIMIT = 1800  # seconds for a way; for many fits in one process, for every 20,000 of them
 # Sums in another order, and other versions of numba: what stays equal is this.
 CLOSE = 1e-6
 # Growth per fit that would be a leak: an object of Python's has 16 bytes and more.
@@ -75,13 +75,13 @@ class Ways:
 
     def _child(
         self, way: str, environment: Mapping[str, str | None] = {}, before: Sequence[str] = (),
-        python: str = sys.executable, package: Path = PACKAGE,
+        python: str = sys.executable, package: Path = PACKAGE, limit: float = LIMIT,
     ) -> dict[str, np.ndarray]:  # fmt: skip
         out = self.folder / "out.npz"
         out.unlink(missing_ok=True)
         merged = {**os.environ, "PYTHONPATH": str(package.parent), **environment}
         done = subprocess.run(
-            [*before, python, CHILD, way, out], capture_output=True, text=True, timeout=LIMIT,
+            [*before, python, CHILD, way, out], capture_output=True, text=True, timeout=limit,
             env={name: value for name, value in merged.items() if value is not None}, check=False,
         )  # fmt: skip
         if done.returncode:
@@ -152,7 +152,8 @@ class Ways:
 
     def memory(self) -> str:
         """Fit many tiny problems and look at the memory held."""
-        held = self._child(f"memory:{self.fits}")["held"] / 2**20
+        limit = LIMIT * max(1.0, self.fits / 20_000)
+        held = self._child(f"memory:{self.fits}", limit=limit)["held"] / 2**20
         grown = (held[-1] - held[len(held) // 2 - 1]) * 2**20 / (self.fits / 2)
         text = (
             f"{held[0]:.1f} MiB after a tenth, {held[4]:.1f} after half, {held[-1]:.1f} at the end"

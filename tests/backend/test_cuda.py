@@ -13,10 +13,10 @@ import pytest
 
 import cofem
 from cofem import simulate
+from cofem.learning.moments.mean_field import field_factor, field_sums
 from cofem.operators import DCT, Convolution, Dense, Fourier
 from cofem.solvers import ShiftedGram, solve
 from cofem.solvers.controller import Controller
-from cofem.solvers.mean_field import field_factor, field_sums
 
 torch = pytest.importorskip("torch")
 pool = pytest.importorskip("cofem.solvers.steps.cuda.pool")

@@ -10,7 +10,7 @@ from cofem import backend, simulate
 from cofem.backend.device_memory import DeviceMemory
 from cofem.operators import DCT
 from cofem.solvers import ShiftedGram, solve
-from cofem.solvers.probe_sums import probe_sums, sample_variance
+from cofem.solvers.probe_rows import probe_sums, sample_variance
 from cofem.solvers.steps import choice
 
 torch = pytest.importorskip("torch")

@@ -11,6 +11,7 @@ from scipy.signal import lfilter
 
 from cofem.calcium import deconvolve, detection, simulate
 from cofem.calcium.jumps.doubts import lone_frames
+from cofem.calcium.jumps.recording import course, top_noise
 
 RATE = 30.0
 
@@ -93,3 +94,80 @@ def test_a_decay_at_the_end_of_the_search_is_said():
     found = quietly(calcium + 0.05 * rng.standard_normal(3000), baseline=None)
     assert found.at_limit
     assert "end of what is searched" in found.messages[0]
+
+
+LEVEL, TOP = "the level of silence moves", "the top of the trace"
+
+
+@pytest.fixture(scope="module")
+def steady_cells():
+    return simulate(n_cells=6, n_frames=3600, framerate=RATE, seed=11)[0]
+
+
+def said(traces, words, **options):
+    return sum(words in text for text in quietly(traces, **options).messages.values())
+
+
+def drifting(cells):
+    """A line that rises by one and a half large events."""
+    large = np.quantile(cells, 0.99, axis=1, keepdims=True)
+    return cells + 1.5 * large * np.linspace(0.0, 1.0, cells.shape[1])
+
+
+def bleached(cells):
+    """Fluorescence falls by half; F0 stays what it was at first."""
+    return (1 + cells) * 0.5 ** np.linspace(0.0, 1.0, cells.shape[1]) - 1
+
+
+def clipped(cells):
+    """The highest four in a hundred frames are cut."""
+    return np.minimum(cells, np.quantile(cells, 0.96, axis=1, keepdims=True))
+
+
+def compressed(cells):
+    """A detector that gives half where it should give a large event."""
+    large = np.quantile(cells, 0.99, axis=1, keepdims=True)
+    return np.where(cells > 0, cells / (1 + np.maximum(cells, 0.0) / large), cells)
+
+
+def test_cells_of_a_steady_recording_are_neither_drifting_nor_cut(steady_cells):
+    """The drift that ``simulate`` has is a fraction of an event. At most one false alarm of 12."""
+    assert said(steady_cells, LEVEL) + said(steady_cells, TOP) <= 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [(drifting, LEVEL), (bleached, LEVEL), (clipped, TOP), (compressed, TOP)],
+)
+def test_drift_bleaching_and_saturation_are_said(steady_cells, spoil, words):
+    """Of six cells at least five."""
+    assert said(spoil(steady_cells), words) >= 5
+
+
+def test_a_baseline_that_is_given_is_not_judged(steady_cells):
+    cells = steady_cells[:2]
+    line = drifting(cells) - cells
+    assert said(drifting(cells), LEVEL, baseline=line) == 0
+
+
+def test_course_is_the_range_and_the_share_of_a_regression():
+    random = np.random.default_rng(12)
+    baseline = 0.01 * np.arange(300) + random.standard_normal(300)
+    reach, steady = course(baseline)
+    assert reach == np.ptp(baseline)
+    correlation = np.corrcoef(np.arange(300), baseline)[0, 1]
+    np.testing.assert_allclose(steady, correlation**2, atol=1e-8)
+    assert course(np.full(5, 3.0)) == (0.0, 0.0)
+
+
+def test_the_noise_at_the_top_is_that_of_the_top():
+    """Half and twice the noise; a short or constant trace says nothing."""
+    random = np.random.default_rng(13)
+    for share in (0.5, 1.0, 2.0):
+        trace = random.standard_normal(20_000)
+        trace[5000:9000] = 30.0 + share * trace[5000:9000]
+        trace[::50] = np.nan
+        ratio, error = top_noise(trace)
+        assert abs(np.log(ratio / share)) < 4 * error + 0.02
+    for trace in (np.zeros(500), np.arange(15.0)):
+        assert top_noise(trace) == (1.0, np.inf)

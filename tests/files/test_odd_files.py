@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import cofem
-from cofem.calcium import load_deconvolution, read_traces
+from cofem.calcium import deconvolve, load_deconvolution, read_traces
 from cofem.files import read_archive, read_array, read_matrix
 from cofem.mri.files.scan import read_scan
 from cofem.paper.trialfile import TrialFile
@@ -158,6 +158,56 @@ def test_what_other_parsers_raise_is_one_line(tmp_path):
         with pytest.raises(ValueError, match=rf"path: .*{name} is not a readable") as caught:
             read_scan(tmp_path / name)
         assert_one_line(caught)
+
+
+def test_a_checkpoint_without_its_history_is_refused(tmp_path):
+    # Found by a fuzzer: a KeyError came out.
+    rng = np.random.default_rng(0)
+    phi, file = rng.normal(size=(6, 8)), tmp_path / "c.npz"
+    arguments = {"noise_precision": 1e4, "prior": "ard", "method": "em", "max_iter": 20, "tol": 0}
+
+    def stop(state):
+        if state.iteration == 15:  # after the first write
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cofem.fit(phi, phi[:, 0], checkpoint=file, callback=stop, **arguments)
+    arrays = read_archive(file, "checkpoint")
+    for damaged in (
+        {name: value for name, value in arrays.items() if name != "history_seconds"},
+        {**arrays, "history_products": np.ones((2, 2))},
+        {**arrays, "history_seconds": np.asarray(["soon"])},
+    ):
+        np.savez(file, **damaged)
+        with pytest.raises(ValueError, match=r"c\.npz is damaged; delete it to start") as caught:
+            cofem.fit(phi, phi[:, 0], checkpoint=file, **arguments)
+        assert_one_line(caught)
+
+
+@pytest.mark.parametrize("cells", [None, 2])
+def test_a_result_whose_arrays_do_not_fit_together_is_refused(tmp_path, cells):
+    # Found by a fuzzer: the result was taken, and failed when it was looked at.
+    dff = np.random.default_rng(0).normal(0, 0.1, 40 if cells is None else (cells, 40))
+    file = tmp_path / "r.npz"
+    deconvolve(dff, framerate=20.0, n_jobs=1).save(file)
+    assert load_deconvolution(file).spikes.shape == dff.shape
+    arrays = read_archive(file, "result")
+    shapes = {"tau_d": 0, "mean": 3, "converged": (1, 2)}
+    for name, value in ((name, np.ones(shape)) for name, shape in shapes.items()):
+        np.savez(file, **{**arrays, name: value})
+        with pytest.raises(ValueError, match=rf"r\.npz is damaged: .*{name} cannot") as caught:
+            load_deconvolution(file)
+        assert_one_line(caught)
+
+
+def test_k_space_of_other_things_than_numbers_is_refused(tmp_path):
+    # Found by a fuzzer: NumPy's comparison raised a TypeError.
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "k.h5", "w") as file:
+        file["kspace"] = np.zeros((1, 4, 4), dtype=[("a", "f4"), ("b", "f4")])
+    with pytest.raises(ValueError, match=r"path: the k-space in .*k\.h5 has entries") as caught:
+        read_scan(tmp_path / "k.h5")
+    assert_one_line(caught)
 
 
 MAT_DOORS = {"dff": lambda p: read_traces(p), "path": lambda p: read_scan(p)}

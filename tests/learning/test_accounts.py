@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cofem
-from cofem.learning.moments.cavities import Cavities
+from cofem.learning.moments.mean_field import Cavities
 from cofem.learning.moments.registry import make_esteps
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense

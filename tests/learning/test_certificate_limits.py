@@ -7,7 +7,7 @@ import pytest
 
 from cofem.learning import certificate
 from cofem.learning.certificate import Certificate, certify
-from cofem.learning.sites.agreement import Look
+from cofem.learning.sites.matching import Look
 
 N, D, TASKS = 40, 100, 2
 

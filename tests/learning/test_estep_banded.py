@@ -8,7 +8,7 @@ from cofem import backend
 from cofem.learning.loop import run_em
 from cofem.learning.moments.banded import BandedEStep, banded_coefficients, banded_deviations
 from cofem.learning.moments.exact import CholeskyEStep
-from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.sites.ard import update_precision
 from cofem.model.model import Model, Task, Tie, initial_precision
 from cofem.operators import DCT, Autoregressive, Convolution
 

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from cofem.learning.loop import run_em
 from cofem.learning.moments.exact import CholeskyEStep, WoodburyEStep
-from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.sites.ard import update_precision
 from cofem.model.model import Model, Task, Tie, initial_precision
 from cofem.operators import DCT, Convolution, Dense, from_functions
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from cofem.learning.supports import nonnegative, sampler
+from cofem.learning.supports import nonnegative
 from cofem.learning.supports.sampler import _distance, _those_that_count
 
 
@@ -81,33 +81,3 @@ def test_moments_of_a_value_given_the_others_are_those_of_a_truncated_normal():
     z = np.array([values[1], values[0]])
     left = np.sum((y - phi @ z) ** 2) + z[1] ** 2 / scales[0] + z[0] ** 2 / scales[1]
     assert energy == pytest.approx(left, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("distances", "nonnegative", "expected", "runs"),
-    [
-        ([0.2, 0.1], False, True, 1),  # chains with values of equal magnitude agree
-        ([0.9, 0.1], False, False, 2),  # they do not, and the others do
-        ([0.9, 0.8], False, False, 2),
-        ([0.8, 0.9], False, True, 2),
-        ([None, 0.9], False, False, 2),
-        ([0.9, None], False, True, 2),
-        ([None, None], False, None, 2),
-        ([0.9, 0.9], True, False, 1),  # z ≥ 0 has no such law
-    ],
-)
-def test_equal_magnitudes_count_where_their_chains_agree(
-    monkeypatch, distances, nonnegative, expected, runs
-):
-    made = []
-
-    def run(*arguments):
-        made.append(arguments[-1])
-        distance = distances[0 if made[-1] else 1]
-        return distance and SimpleNamespace(distance=distance, stopped=False, equal=made[-1])
-
-    monkeypatch.setattr(sampler, "_sampled", run)
-    model = SimpleNamespace(nonnegative=nonnegative)
-    found = sampler.sample_supports(model, 0.0, 1.0, np.empty(0, int), 0)
-    assert (found.equal if found else None) is expected
-    assert len(made) == runs

@@ -146,8 +146,8 @@ def test_tensors_on_the_host_are_welcome():
 def test_tensors_on_a_device_are_refused_by_name():
     torch = pytest.importorskip("torch")
     phi, Y = problems(3)
-    with pytest.raises(TypeError, match='prior must be "ard" for rows on a device'):
-        fit_many(phi, torch.empty(Y.shape, device="meta"), **OPTIONS)
+    with pytest.raises(TypeError, match="intercept is no option for rows on a device"):
+        fit_many(phi, torch.empty(Y.shape, device="meta"), intercept=True, **OPTIONS)
 
 
 @pytest.mark.parametrize("bad", ["all", 1.5, True])

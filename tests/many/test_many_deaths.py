@@ -189,9 +189,9 @@ def test_the_scheduler_of_a_cluster_is_killed_half_way(tmp_path, monkeypatch):
     assert f" {80 - kept} problems are left" in str(caught.value)  # nothing that came is lost
 
     counted = []
-    fit_batch = running._fit_batch
+    fit_batch = running.fit_rows
     monkeypatch.setattr(
-        running, "_fit_batch", lambda op, y, o: counted.append(len(y)) or fit_batch(op, y, o)
+        running, "fit_rows", lambda op, y, o: counted.append(len(y)) or fit_batch(op, y, o)
     )
     many = fit_many(phi, Y, **options)  # what the error says, on this machine
     assert sum(counted) == 80 - kept

@@ -6,7 +6,7 @@ from many_cases import problems
 
 import cofem
 from cofem.many import running, together
-from cofem.many.together import Copies
+from cofem.many.copies import Copies
 from cofem.operators import DCT, Convolution, Dense, check_adjoint
 
 torch = pytest.importorskip("torch")
@@ -80,8 +80,8 @@ def test_more_rows_than_go_at_once(anywhere, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"prior": "ard"}, "noise_precision must be given"),
-        ({"noise_precision": 1.0}, 'prior must be "ard"'),
+        ({"method": "amp"}, 'method must be "cofem"'),
+        ({"nonnegative": True}, 'nonnegative needs prior="ard"'),
         ({"noise_precision": 1.0, "prior": "ard", "intercept": True}, "intercept is no option"),
         ({"noise_precision": 1.0, "prior": "ard", "store": "x"}, "store is for rows on the host"),
     ],

@@ -10,8 +10,8 @@ from cofem.mri.image.intervals import dark_pixels, shared_out
 from cofem.mri.image.phase_field import Cosines, PhaseField
 from cofem.mri.image.precision import ImagePrecision
 from cofem.mri.scanner.checks import checked_data
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.coils import coils_enough, compress_coils
-from cofem.mri.scanner.encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
 
 

@@ -52,7 +52,7 @@ def test_matlab_5_and_7_3(tmp_path):
     np.testing.assert_array_equal(read_scan(tmp_path / "new.mat").kspace, y)
 
 
-def mrd_file(path, y, *, covariance=None, oversampling=2, late=0):
+def mrd_file(path, y, *, covariance=None, oversampling=2, late=0, junk=(0, 0), reference=None):
     """Write (L, C, H, W) with ismrmrd-python, every second line, readout oversampled."""
     ismrmrd = pytest.importorskip("ismrmrd")
     xsd = ismrmrd.xsd
@@ -91,13 +91,53 @@ def mrd_file(path, y, *, covariance=None, oversampling=2, late=0):
     for contrast in range(n_contrasts):
         for row in range(0, rows, 2):
             data = wider[contrast, :, row, late:].astype(np.complex64)
+            around = [np.full((coils, n), 1e6, dtype=np.complex64) for n in junk]
+            data = np.concatenate([around[0], data, around[1]], axis=1)
             line = ismrmrd.Acquisition.from_array(data)
             line.idx.contrast, line.idx.kspace_encode_step_1 = contrast, row
-            line.center_sample = wide // 2 - late
+            line.discard_pre, line.discard_post = junk
+            line.center_sample = wide // 2 - late + junk[0]
             line.read_dir[:], line.phase_dir[:], line.slice_dir[:] = (1, 0, 0), (0, 1, 0), (0, 0, 1)
             line.position[:] = (10, 20, 30)
             dataset.append_acquisition(line)
+    if reference is not None:  # coils, rows, samples around the middle
+        middle = reference.shape[2] // 2
+        for index, row in enumerate(range(rows // 2 - 2, rows // 2 + 2)):
+            line = ismrmrd.Acquisition.from_array(reference[:, index].astype(np.complex64))
+            line.set_flag(ismrmrd.ACQ_IS_PARALLEL_CALIBRATION)
+            line.idx.kspace_encode_step_1, line.center_sample = row, middle
+            dataset.append_acquisition(line)
     dataset.close()
+
+
+def test_samples_that_ismrmrd_discards_are_left_out(tmp_path):
+    y = noise(2, 3, 8, 6)
+    mrd_file(tmp_path / "scan.h5", y, junk=(2, 3))
+    scan = read_scan(tmp_path / "scan.h5")
+    assert scan.kspace.shape == y.shape
+    np.testing.assert_allclose(scan.kspace[:, :, ::2], y[:, :, ::2], atol=1e-5)
+    np.testing.assert_array_equal(scan.mask[:, ::2], True)
+
+
+def test_separate_calibration_of_ismrmrd_is_kept_apart(tmp_path):
+    y = noise(1, 3, 8, 6)
+    mrd_file(tmp_path / "plain.h5", y)
+    wide = mri.to_kspace(np.pad(mri.to_image(y, n_axes=1), [(0, 0)] * 3 + [(3, 3)]), n_axes=1)
+    for short in (0, 4):  # whole readouts, and the middle of them
+        there = slice(short, 12 - short)
+        name = f"{short}.h5"
+        mrd_file(tmp_path / name, y, reference=wide[0, :, 2:6, there])
+        scan = read_scan(tmp_path / name)
+        np.testing.assert_array_equal(scan.kspace, read_scan(tmp_path / "plain.h5").kspace)
+        assert "4 readouts of a separate calibration" in scan.notes
+        assert scan.calibration.shape == (3, 8, 6)
+        rows = np.any(scan.calibration != 0, axis=(0, 2))
+        np.testing.assert_array_equal(np.flatnonzero(rows), [2, 3, 4, 5])
+        if short == 0:
+            np.testing.assert_allclose(scan.calibration[:, 2:6], y[0, :, 2:6], atol=1e-5)
+        else:  # a third as many samples: a third of the resolution
+            columns = np.any(scan.calibration != 0, axis=(0, 1))
+            np.testing.assert_array_equal(np.flatnonzero(columns), [2, 3])
 
 
 def test_ismrmrd_with_noise_and_oversampling(tmp_path):

@@ -41,7 +41,7 @@ def test_the_amplitude_is_that_of_a_disc_without_a_prior(small_fit, monkeypatch)
     monkeypatch.setattr(hidden, "DRAW_RTOL", 1e-5)
     monkeypatch.setattr(hidden, "PLACES", 0.0)
     bright = np.ones(SIDE**2, dtype=bool)
-    found = Hidden(small_fit, bright, seed=0)
+    found = Hidden(small_fit, bright, bright[None], seed=0)
     monkeypatch.setattr(hidden, "NORMAL_MEDIAN", 1e9)  # the model is taken to be right
     (discs,) = found._discs(0, (1.5,))
 

@@ -6,7 +6,6 @@ import pytest
 from cofem import mri
 from cofem.mri.image.held_out import BINS, CENTRES, PARTS, Evidence, choose_folds
 from cofem.mri.scanner.checks import checked_data
-from cofem.mri.scanner.coils import whitening
 
 FAST = mri.ImageOptions(max_iter=15, folds=0)
 
@@ -180,52 +179,3 @@ def test_a_coil_covariance_is_whitening_by_hand():
                               coil_covariance=np.eye(2))  # fmt: skip
     np.testing.assert_allclose(given.image, by_hand.image, atol=1e-4 * truth.max())
     np.testing.assert_allclose(given.std, by_hand.std, rtol=1e-2, atol=1e-6)
-
-
-def test_maps_of_a_volume():
-    pytest.importorskip("sigpy")
-    planes, rows, columns = np.indices((16, 16, 16)) / 8 - 1
-    ball = (planes**2 + rows**2 + columns**2 < 0.7).astype(float)
-    true = np.stack([np.exp(-((planes - a) ** 2) - (rows + a) ** 2 + 1j * a * columns)
-                     for a in (-0.7, 0.7)])  # fmt: skip
-    true /= np.linalg.norm(true, axis=0)
-    found = mri.coil_sensitivities(mri.to_kspace(ball * true, n_axes=3), calibration=12)
-    assert found.shape == true.shape
-    there = planes**2 + rows**2 + columns**2 < 0.5
-    product = np.abs(np.sum(np.conj(found) * true, axis=0))[there]  # one for equal maps
-    assert np.median(product) > 0.99
-    assert np.quantile(product, 0.1) > 0.95
-
-
-def test_whitening_makes_noise_white():
-    rng = np.random.default_rng(0)
-    mix = rng.standard_normal((3, 3)) + 1j * rng.standard_normal((3, 3))
-    covariance = mix @ mix.conj().T
-    matrix = whitening(covariance, 3)
-    level = np.trace(covariance).real / 3
-    np.testing.assert_allclose(matrix @ covariance @ matrix.conj().T, level * np.eye(3), atol=1e-9)
-    with pytest.raises(ValueError, match="Hermitian"):
-        whitening(mix, 3)
-    with pytest.raises(ValueError, match="expected \\(2, 2\\)"):
-        whitening(covariance, 2)
-
-
-def test_compressed_coils_carry_the_signal():
-    rng = np.random.default_rng(0)
-    few = rng.standard_normal((1, 2, 8, 8)) + 0j
-    mix = np.linalg.qr(rng.standard_normal((6, 2)))[0]
-    many = np.einsum("cd,ldhw->lchw", mix, few)
-    kept, maps = mri.compress_coils(many, 2, np.ones((6, 8, 8)))
-    assert kept.shape == (1, 2, 8, 8)
-    assert maps.shape == (2, 8, 8)
-    assert np.sum(np.abs(kept) ** 2) == pytest.approx(np.sum(np.abs(many) ** 2))
-    with pytest.raises(ValueError, match="from 1 to 6"):
-        mri.compress_coils(many, 7)
-
-
-def test_maps_without_a_calibration_block_are_doubted():
-    pytest.importorskip("sigpy")
-    kspace = complex_noise((3, 32, 32), 0)
-    kspace[:, :, 1::2] = 0
-    with pytest.warns(UserWarning, match="fully sampled middle"):
-        mri.coil_sensitivities(kspace)

@@ -7,7 +7,7 @@ from cofem.backend import Random
 from cofem.mri.image.edge_prior import EdgeLearner, EdgePrior
 from cofem.mri.image.edges import Edges
 from cofem.mri.image.precision import ImagePrecision
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.mirror import mirrored
 from cofem.operators import Smoothing
 from cofem.solvers import solve
@@ -120,27 +120,27 @@ def test_the_prior_is_the_dense_one(shape, kind):
 
 
 def dense_gram(shape, mask, coils, real):
-    """The real form of Re(ΦᴴΦ), one contrast after the other, parts outermost."""
+    """The real form of Re(ΦᴴΦ) for coils (L, M, C, *shape): parts, sets, contrasts, pixels."""
     size = int(np.prod(shape))
-    n_contrasts = len(mask)
+    n_contrasts, n_sets = coils.shape[:2]
     f = dense_fourier(shape)
     parts = 1 if real else 2
-    out = np.zeros((parts, n_contrasts, size, parts, n_contrasts, size))
-    for c in range(n_contrasts):
+    out = np.zeros((parts, n_sets, n_contrasts, size, parts, n_sets, n_contrasts, size))
+    for c, a, b in np.ndindex(n_contrasts, n_sets, n_sets):
         g = sum(
-            np.conj(s.ravel())[:, None] * (f.conj().T @ (mask[c].ravel()[:, None] * f)) * s.ravel()
-            for s in coils[c]
+            np.conj(s.ravel())[:, None] * (f.conj().T @ (mask[c].ravel()[:, None] * f)) * t.ravel()
+            for s, t in zip(coils[c, a], coils[c, b], strict=True)
         )
-        out[0, c, :, 0, c, :] = g.real
+        out[0, a, c, :, 0, b, c, :] = g.real
         if not real:
-            out[1, c, :, 1, c, :] = g.real
-            out[0, c, :, 1, c, :] = -g.imag
-            out[1, c, :, 0, c, :] = g.imag
-    return out.reshape(parts * n_contrasts * size, -1)
+            out[1, a, c, :, 1, b, c, :] = g.real
+            out[0, a, c, :, 1, b, c, :] = -g.imag
+            out[1, a, c, :, 0, b, c, :] = g.imag
+    return out.reshape(parts * n_sets * n_contrasts * size, -1)
 
 
 @pytest.mark.parametrize("shape", [(5, 6), (4, 5), (3, 4, 4)])
-@pytest.mark.parametrize("case", ["real", "complex", "coils", "real coils"])
+@pytest.mark.parametrize("case", ["real", "complex", "coils", "real coils", "sets", "real sets"])
 @pytest.mark.parametrize("lines", [None, 1, -1])
 def test_the_encoding_is_the_dense_one(shape, case, lines):
     """Points, and lines along each axis: these are transformed along the others alone."""
@@ -152,8 +152,12 @@ def test_the_encoding_is_the_dense_one(shape, case, lines):
     coils = None
     if "coils" in case:
         coils = rng.standard_normal((2, 3, *shape)) + 1j * rng.standard_normal((2, 3, *shape))
+    if "sets" in case:
+        n = (2, 2, 3, *shape)
+        coils = rng.standard_normal(n) + 1j * rng.standard_normal(n)
     encoding = make_encoding(mask, coils, real)
-    dense = dense_gram(shape, mask, np.ones((2, 1, *shape)) if coils is None else coils, real)
+    seen = np.ones((2, 1, *shape)) if coils is None else coils
+    dense = dense_gram(shape, mask, seen if "sets" in case else seen[:, None], real)
     n_images = 2 * encoding.n_parts
     x = rng.standard_normal((3, n_images, int(np.prod(shape))))
     factor = np.tile([[2.0], [3.0]], (encoding.n_parts, 1))

@@ -15,7 +15,7 @@ from cofem.mri.image.phase import FREE_ITERATIONS, held_small, turned_back
 from cofem.mri.image.phase_field import Cosines, PhaseField
 from cofem.mri.image.precision import ImagePrecision
 from cofem.mri.image.settling import Window
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 
 
 @pytest.mark.parametrize("shape", [(16, 20), (8, 12, 9)])

@@ -17,6 +17,9 @@ sKSpace.lPhaseEncodingLines = {rows}
 sKSpace.lPartitions = {planes}
 sKSpace.ucDimension = {dimension}
 sKSpace.ucTrajectory = {trajectory}
+sSliceArray.asSlice[0].dReadoutFOV = 240.0
+sSliceArray.asSlice[0].dPhaseFOV = 200.0
+sSliceArray.asSlice[0].dThickness = 5.0
 ### ASCCONV END ###"""
 
 
@@ -49,6 +52,9 @@ def line(data, flags=(), cut=0, **counters):
     block.mdh.CenterLin = counters.pop("centre_line", 0)
     block.mdh.CenterPar = counters.pop("centre_plane", 0)
     block.mdh.CutOff.Pre = cut
+    place = block.mdh.SliceData
+    place.Quaternion[:] = counters.pop("quaternion", (0, 0, 0, 0))
+    place.SlicePos.Sag, place.SlicePos.Cor, place.SlicePos.Tra = counters.pop("at", (0, 0, 0))
     for name, value in counters.items():
         setattr(block.mdh.Counter, name, value)
     for flag in flags:
@@ -103,11 +109,30 @@ def test_echoes_averages_noise_and_partial_fourier(tmp_path, capsys):
     np.testing.assert_allclose(np.diag(scan.coil_covariance).real, [1, 4, 9], rtol=0.12)
     assert scan.notes[:3] == ("Siemens twix, slice 0 of 1", "the first of 2 repetitions and phases",
                               "20 readouts")  # fmt: skip
-    assert "1 readouts of a separate calibration left out" in scan.notes
+    assert "1 readouts of a separate calibration" in scan.notes
+    assert scan.affine is None  # no position was written
+    there = np.flatnonzero(np.any(scan.calibration != 0, axis=(0, 2)))
+    np.testing.assert_array_equal(there, [3])  # a line before the centre
     assert "3 coils" in scan.summary()
     capsys.readouterr()
     read_scan(file)
     assert capsys.readouterr().out == ""  # which may be one JSON object
+
+
+def test_the_position_and_a_separate_calibration(tmp_path):
+    """The quaternion's columns are where phase, readout and slice go in the patient (LPS)."""
+    y = noise(1, 2, 4, 6)
+    wide = oversampled(y)
+    root = 0.5**0.5  # a quarter turn around the patient's axis: phase goes to y, readout to −x
+    place = {"quaternion": (root, 0, 0, root), "at": (10, 20, 30), "centre_line": 2}
+    lines = [line(wide[0, :, r], Lin=r, **place) for r in range(0, 4, 2)]
+    lines += [line(wide[0, :, r], ["PATREFSCAN"], Lin=r, **place) for r in range(4)]
+    scan = read_scan(write(tmp_path / "a.dat", (header(6, 4), lines)))
+    np.testing.assert_allclose(scan.affine @ [2, 3, 0, 1], [-10, -20, 30, 1], atol=1e-4)
+    steps = scan.affine[:3, :3]  # rows 200/4, columns 240/6, slices 5 mm; RAS
+    np.testing.assert_allclose(steps, [[0, 40, 0], [-50, 0, 0], [0, 0, 5]], atol=1e-4)
+    np.testing.assert_allclose(scan.calibration, y[0], atol=1e-5)
+    np.testing.assert_array_equal(scan.mask[0, :, 0], [True, False, True, False])
 
 
 def test_slices_and_volumes(tmp_path):

@@ -19,7 +19,7 @@ from cofem.paper.claims import Claim
 from cofem.paper.contestants import ALL, EM, LEARNED, OURS, PAPER, SEQUENTIAL, run_contestant
 from cofem.paper.figures import fig1, fig2, fig2_drawing, fig2_trial, fig3
 from cofem.paper.figures.fig2_trial import on_device, trial
-from cofem.paper.isolated import Worker, isolated
+from cofem.paper.isolated import Ended, Worker, isolated
 from cofem.paper.study import Run, open_files
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -165,6 +165,30 @@ def test_figure_2_stops_at_its_limits_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(fig2, "isolated", None)  # the second time nothing runs
     fig2.run_figure(Run(out=tmp_path, quick=True))
     assert str(kept[1]) == str(kept[0])
+
+
+def test_a_size_that_stopped_a_method_is_not_tried_on_other_problems(tmp_path, monkeypatch):
+    few = dataclasses.replace(fig2.PANELS["b"], quick_powers=(7, 8, 9), contestants=(EM,))
+    monkeypatch.setattr(fig2, "PANELS", {"b": few})
+    tried, kept = [], []
+
+    def call(function, arguments, **limits):
+        tried.append((arguments["seed"], arguments["D"]))
+        if arguments["seed"] == 1 and arguments["D"] == 256:
+            return Ended(fig2.TIME)
+        return Ended(fig2.DONE, {**fig2._nothing(fig2.DONE), "nrmse": 1.0})
+
+    monkeypatch.setattr(fig2, "isolated", call)
+    monkeypatch.setattr(fig2, "check", lambda rows: [])
+    monkeypatch.setattr(fig2, "draw", lambda rows, *rest: kept.append(rows["b"]) or [])
+    fig2.run_figure(Run(out=tmp_path, quick=True, draws=4))
+    # The first problem was measured before anything was stopped, and what it found is kept.
+    first = [(0, 128), (0, 256), (0, 512)]
+    assert tried == [*first, (1, 128), (1, 256), (2, 128), (3, 128)]
+    statuses = {(row["seed"], row["D"]): row["status"] for row in kept[0]}
+    assert [statuses[0, D] for D in (128, 256, 512)] == ["done"] * 3
+    assert [statuses[1, D] for D in (128, 256, 512)] == ["done", "time limit", "not run"]
+    assert [statuses[3, D] for D in (128, 256, 512)] == ["done", "not run", "not run"]
 
 
 def test_marks_of_stopped_methods_do_not_cover_each_other():

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 import cofem
 from cofem.cli import app
-from cofem.fitting.asked import NOT_SETTINGS
 from cofem.result import page
+from cofem.result.assembly import NOT_SETTINGS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 

@@ -5,7 +5,7 @@ import pytest
 
 from cofem.operators import DCT, Fourier
 from cofem.solvers import ExtraSystems, cg, estimate_diagonal, rademacher
-from cofem.solvers.right_hand_sides import ProbeRows
+from cofem.solvers.probe_rows import ProbeRows
 from cofem.solvers.systems import ShiftedGram
 
 D = 600

@@ -7,11 +7,14 @@ follow an array to its device, and how much parallel work a library wants.
 
 from cofem.backend.array_types import Array, Namespace, SameArray
 from cofem.backend.arrays import (
+    Cache,
+    Constant,
     abs_squared,
     complex_dtype,
     conj,
     copy_into,
     device_of,
+    done_there,
     from_numpy,
     is_array,
     is_complex,
@@ -23,10 +26,8 @@ from cofem.backend.arrays import (
     require_same_home,
     to_numpy,
 )
-from cofem.backend.constants import Cache, Constant
 from cofem.backend.device_memory import device_memory_left, is_out_of_memory, named_if_full
-from cofem.backend.later import Later
-from cofem.backend.launches import forget_engines, has_engine, in_one_launch, is_recording
+from cofem.backend.launches import Later, forget_engines, has_engine, in_one_launch, is_recording
 from cofem.backend.machine import (
     ARRAYS_OF_A_BATCH,
     Device,
@@ -67,6 +68,7 @@ __all__ = [
     "device_memory_left",
     "device_of",
     "devices",
+    "done_there",
     "erfcx",
     "even_odd",
     "few_blas_threads",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeGuard
 
 import array_api_compat as compat
@@ -119,6 +119,17 @@ def from_numpy(x: np.ndarray, like: Array) -> Array:
     return xp.asarray(x, device=device_of(like))
 
 
+def done_there(function: Callable[[Any], Any], x: np.ndarray, like: Array) -> np.ndarray:
+    """Return ``function(x)`` as a NumPy array, computed where ``like`` is and by its library.
+
+    Examples
+    --------
+    >>> done_there(lambda x: 2 * x, np.ones(2), np.zeros(0))
+    array([2., 2.])
+    """
+    return to_numpy(function(from_numpy(np.ascontiguousarray(x), like)))
+
+
 def _goes_by_itself(like: Array) -> bool:
     """Whether a copy to the device of ``like`` can be queued; a recording would keep its source."""
     if not (compat.is_torch_array(like) and like.device.type == "cuda"):
@@ -166,3 +177,68 @@ def abs_squared(x: SameArray) -> SameArray:
     xp: Any = namespace(x)
     re, im = xp.real(x), xp.imag(x)
     return re * re + im * im
+
+
+class Cache:
+    """Things made once for every library, device and precision they are asked in.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> cache = Cache()
+    >>> first = cache.get(np.zeros(2), lambda: object())
+    >>> cache.get(np.ones(5), lambda: object()) is first
+    True
+    """
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    def get(self, x: Array, make: Callable[[], Any], *extra: Hashable) -> Any:
+        """Return what ``make`` made for arrays like ``x`` (and for the same ``extra``)."""
+        precision = real_dtype(x.dtype, namespace(x))
+        key = (library(x), str(device_of(x)), str(precision), *extra)
+        made = self._made.get(key)
+        if made is None:
+            made = self._made[key] = make()
+        return made
+
+    # What is remembered is cheap to make again and need not travel.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Cache, ())
+
+
+class Constant:
+    """A fixed array that follows its argument to any library, device and precision.
+
+    Operators hold their masks, kernels and matrices in one of these. The
+    conversions are remembered, since the same few are asked for at every step.
+    """
+
+    def __init__(self, value: Array) -> None:
+        self.value = value
+        self._copies = Cache()
+
+    def like(self, x: Array) -> Array:
+        """Return the constant in the library, device and precision of ``x``."""
+        return self._copies.get(x, lambda: self._convert(x))
+
+    def _convert(self, x: Array) -> Array:
+        value = self.value
+        xp = namespace(x)
+        if library(value) != library(x):
+            if not is_numpy(value):
+                raise TypeError(
+                    f"an operator that holds a {library(value)} array was applied to a "
+                    f"{library(x)} array; convert one of them"
+                )
+            value = from_numpy(value, x)
+        elif device_of(value) != device_of(x):
+            raise ValueError(
+                f"an operator on device {device_of(value)} was applied to an array on "
+                f"{device_of(x)}; move one of them"
+            )
+        if xp.isdtype(value.dtype, ("bool", "integral")):
+            return value
+        convert = complex_dtype if xp.isdtype(value.dtype, "complex floating") else real_dtype
+        return xp.astype(value, convert(x.dtype, xp), copy=False)

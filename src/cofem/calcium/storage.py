@@ -42,11 +42,17 @@ def load_deconvolution(path: str | os.PathLike[str], dff: Any = None) -> Deconvo
     missing = [name for name in needed if name not in held]
     if missing:
         raise ValueError(f"{path} is no result of deconvolve: it has no {', '.join(missing)}")
-    single = held["spikes"].ndim == 1
+    shape = held["spikes"].shape
+    odd = [name for name in OVER_FRAMES if held[name].shape != shape]
+    odd += [name for name in PER_CELL if held[name].shape != shape[:-1]]
+    if odd or not 1 <= len(shape) <= 2:
+        raise ValueError(
+            f"{path} is damaged: with spikes of shape {shape}, its {odd[0] if odd else 'spikes'} "
+            f"cannot have the shape {held[odd[0]].shape if odd else shape}"
+        )
     fields: dict[str, Any] = {name: held[name] for name in OVER_FRAMES}
     for name in PER_CELL:
-        fields[name] = held[name].item() if single else held[name]
-    shape = held["spikes"].shape
+        fields[name] = held[name].item() if len(shape) == 1 else held[name]
     trace = np.full(shape, np.nan) if dff is None else np.asarray(dff)
     if trace.shape != shape:
         raise ValueError(f"dff has shape {trace.shape}; the result in {path} is for {shape}")

@@ -71,7 +71,7 @@ def mri(
         typer.Option(
             "--coils",
             help="The axis before the image axes is that of coils. Sensitivities are taken from "
-            "INPUT's array sensitivities, or estimated by ESPIRiT (needs SigPy).",
+            "INPUT's array sensitivities, or estimated by ESPIRiT.",
         ),
     ] = False,
     phase: Annotated[
@@ -200,6 +200,8 @@ def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
         raise ValueError(
             "INPUT has coils and a trajectory but no sensitivities: put them beside it in an .npz"
         )
+    if scan.calibration is not None:
+        y = scan.calibration[None]  # files with one are centred
     with warnings_as_lines():
         maps = coil_sensitivities(_centred(y) if fft_order else y)
     return np.fft.ifftshift(maps, tuple(range(1, maps.ndim))) if fft_order else maps

@@ -12,7 +12,6 @@ from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
-from cofem.fitting.asked import asked_for
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
@@ -25,7 +24,7 @@ from cofem.model import validation
 from cofem.model.choosing import choose_method
 from cofem.model.methods import Method
 from cofem.model.model import Model
-from cofem.result.assembly import posterior_of
+from cofem.result.assembly import asked_for, posterior_of
 from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves

@@ -133,23 +133,29 @@ class Checkpoint:
                 f"checkpoint: {self._path} belongs to another problem or other settings; "
                 "name another file, or delete it to start anew"
             )
-        self._noise, self._searched = about["noise"], about["searched"]
-        if not about["iteration"]:
-            return
-        like = self._model.like
+        try:
+            self._noise, self._searched = about["noise"], about["searched"]
+            if about["iteration"]:
+                self._state = self._state_of(about, arrays)
+        except (KeyError, TypeError, ValueError):
+            raise ValueError(
+                f"checkpoint: {self._path} is damaged; delete it to start anew"
+            ) from None
+
+    def _state_of(self, about: dict[str, Any], arrays: dict[str, Any]) -> LoopState:
         counts = ("iteration", "cg_steps", "products")
         history = {
             name: [int(v) if name in counts else float(v) for v in arrays[f"history_{name}"]]
             for name in empty_history()
         }
         means = [
-            backend.from_numpy(arrays[f"mean_{i}"], like)
+            backend.from_numpy(arrays[f"mean_{i}"], self._model.like)
             for i in range(sum(name.startswith("mean_") for name in arrays))
         ]
         rule = {n.removeprefix("rule_"): v for n, v in arrays.items() if n.startswith("rule_")}
         if "alpha" in arrays:  # written before site rules had a state of their own
             rule["alpha"] = arrays["alpha"]
-        self._state = LoopState(about["iteration"], rule, means, about["products"], history)
+        return LoopState(about["iteration"], rule, means, about["products"], history)
 
 
 def _pieces(model: Model, method: Method, seed: int, prior: str) -> Iterator[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning import dense
 from cofem.learning.certificate import Certificate
 from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned, Settings
@@ -55,19 +56,49 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    even = _dense(model, ends, make, given, settings, spent)
+    best: Learned | None = None
+    if even is not None and believed:
+        spent = int(even.outcome.found.history["products"][-1])
+        best = _best_of(believed, make, True, spent)
+        chosen = dense.unless_sparse(even, best)
+        if chosen is not best:
+            return chosen
     why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
     by_chains = sampled(model, ends, given, settings, why) if why else None
     if by_chains is not None:
         return by_chains
-    if believed or prior == "mixture":
-        fits = [_reported(e, make, bool(believed)) for e in believed or ends]
-        best = _best(believed or ends, fits)
-        extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
-        history = best.outcome.found.history
-        history["products"][-1] = max(history["products"][-1], spent) + extra
-        return best
+    if believed:
+        return best or _best_of(believed, make, True, spent)
+    if prior == "mixture" or even is not None:
+        best = _best_of(ends, make, False, spent)
+        chosen = best if even is None else dense.unless_sparse(even, best)
+        if prior == "mixture":
+            return chosen
+        even = None if chosen is best else chosen
     credible = [e for e in ends if e.credible_noise]
-    return _instead(model, (credible or ends)[0], given, make, settings, spent)
+    ard = _instead(model, (credible or ends)[0], given, make, settings, spent)
+    # The evidence of an end that is not certified may be too small. So "ard" is asked too.
+    return ard if even is None else dense.unless_ard(even, ard)
+
+
+def _dense(
+    model: Model, ends: list[End], make: EStepMaker, given: bool, settings: Settings, spent: int
+) -> Learned | None:
+    """Return the fit in which no coordinate is zero, where that is worth a look."""
+    if not dense.may_be_dense(model, ends, settings):
+        return None
+    return _reported(dense.dense_end(model, make, given, settings, spent), make, True)
+
+
+def _best_of(ends: Sequence[End], make: EStepMaker, believed: bool, spent: int) -> Learned:
+    """Report the ends, and return the best; ``spent`` products were made before."""
+    fits = [_reported(e, make, believed) for e in ends]
+    best = _best(ends, fits)
+    extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
+    history = best.outcome.found.history
+    history["products"][-1] = max(history["products"][-1], spent) + extra
+    return best
 
 
 def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> list[End]:

@@ -39,6 +39,9 @@ class Verdict(enum.Enum):
         "the end of the learned prior is certified; a few coordinates still oscillate by a small "
         "share of their error bars"
     )
+    DENSE = (
+        "one normal prior for all coordinates explains the data as well as a sparse one or better"
+    )
     SAMPLED = (
         "two Markov chains over the sets of non-zero coordinates agree within {distance:.2g} error "
         "bars after {sweeps} sweeps"
@@ -80,8 +83,8 @@ class Verdict(enum.Enum):
         """Whether this is a good end of a fit."""
         return self in (
             Verdict.SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED,
-            Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.ONLY_JITTERS, Verdict.NO_MOVE_LEFT,
-            Verdict.GIVEN,
+            Verdict.DENSE, Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.ONLY_JITTERS,
+            Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from cofem import backend, fitting
+from cofem import fitting
 from cofem.arguments import flag
 from cofem.many.committing import Committer
 from cofem.many.disk_stores import open_store
@@ -26,7 +26,7 @@ from cofem.many.inputs import (
     problems_of,
 )
 from cofem.many.layout import FAILED, PENDING, Outcome
-from cofem.many.marginals import kept_of
+from cofem.many.one_by_one import fit_rows
 from cofem.many.result import ManyPosteriors, result_of
 from cofem.many.stores import Store
 from cofem.many.together import fit_together, on_device
@@ -64,7 +64,7 @@ def fit_many(
     Y : array (P, N)
         May be memory-mapped: rows are read as they are needed. Tensors in the CPU's memory are
         accepted, here and for phi; the results are always NumPy arrays. Rows on a
-        device are fitted together, with ``prior="ard"`` and the noise given.
+        device are fitted together, each with its own prior and noise.
     n_jobs : int, optional
         As in joblib: None is 1 unless a ``parallel_config`` says otherwise, −1 all cores.
     store : path, optional
@@ -148,45 +148,11 @@ class _Work:
         return _Chunk(indices, np.array(self.Y[indices]), options, os.getpid())
 
 
-def _fit_batch(phi: LinearOperator, Y: np.ndarray, options: dict[str, Any]) -> list[Outcome]:
-    """Fit every row of Y; an error belongs to its row.
-
-    ``options["noise_precision"]`` is None, a number, or one for every row. A method that can
-    share products between problems belongs here.
-    """
-    noise = options["noise_precision"]
-    outcomes = []
-    for i, y in enumerate(Y):
-        one = noise[i] if isinstance(noise, np.ndarray) else noise
-        try:
-            with warnings.catch_warnings():
-                # The parent tells how many did not converge.
-                warnings.simplefilter("ignore", fitting.ConvergenceWarning)
-                post = fitting.fit(phi, y, **{**options, "noise_precision": one})
-            outcomes.append(
-                Outcome(
-                    mean=backend.to_numpy(post.mean),
-                    variance=backend.to_numpy(post.variance),
-                    precision=backend.to_numpy(post.precision),
-                    noise_precision=float(post.noise_precision),
-                    log_evidence=float(post.log_evidence),
-                    intercept=np.nan if post.intercept is None else post.intercept,
-                    intercept_std=np.nan if post.intercept is None else post.intercept_std,
-                    converged=bool(post.converged),
-                    message=post.message,
-                    kept=kept_of(post),
-                )
-            )
-        except Exception as error:
-            outcomes.append(Outcome(error=f"{type(error).__name__}: {error}"))
-    return outcomes
-
-
 def _fit_chunk(op: LinearOperator, chunk: _Chunk) -> dict[int, Outcome]:
     if os.getpid() != chunk.parent:
         # The cores are busy with the other workers.
         os.environ.setdefault("COFEM_NUM_THREADS", "1")
-    outcomes = _fit_batch(op, chunk.Y, chunk.options)
+    outcomes = fit_rows(op, chunk.Y, chunk.options)
     return dict(zip((int(i) for i in chunk.indices), outcomes, strict=True))
 
 

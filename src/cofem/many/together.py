@@ -3,65 +3,35 @@
 A fit of a thousand unknowns leaves a GPU idle; one of ten million keeps it busy. If every
 coordinate has a prior precision of its own and the noise is known, P problems with one Φ are one
 problem with P copies of Φ side by side: no precision, mean or variance of one problem depends on
-another problem. Only the end of conjugate gradients and of learning is common to them.
+another problem. Only the end of conjugate gradients and of learning is common to them. What is
+learned for a problem as a whole, its prior and its noise, is learned for each by itself
+(:mod:`cofem.many.side_by_side`).
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
 from cofem import backend, fitting
 from cofem.backend import Array
+from cofem.many.committing import COMPONENTS
+from cofem.many.copies import Copies
 from cofem.many.inputs import noise_of
 from cofem.many.layout import Layout, Outcome
+from cofem.many.one_by_one import fit_rows
 from cofem.many.result import ManyPosteriors, result_of
+from cofem.many.side_by_side.outcomes import learned_together
 from cofem.many.stores import MemoryStore
+from cofem.model.methods import CoFEM
 from cofem.operators import LinearOperator
 
 # The most unknowns of one large fit. A larger one only needs more memory: the GPU is already busy.
 AT_ONCE = 1 << 24
 # Options that couple coordinates, or that belong to one problem, cannot be used in such a fit.
 ALLOWED = ("method", "prior", "nonnegative", "max_iter", "tol", "seed")
-
-
-@final
-class Copies(LinearOperator):
-    """Φ on every one of P parts of a vector: (…, P·D) to (…, P·N).
-
-    Examples
-    --------
-    >>> from cofem.operators import Dense
-    >>> Copies(Dense(np.array([[1.0, 2.0]])), 2).to_dense()
-    array([[1., 2., 0., 0.],
-           [0., 0., 1., 2.]])
-    """
-
-    def __init__(self, inner: LinearOperator, number: int) -> None:
-        self._inner, self._number = inner, number
-        self.shape = (number * inner.shape[0], number * inner.shape[1])
-        self.is_complex, self.field = inner.is_complex, inner.field
-        self.exact_column_norms = inner.exact_column_norms
-
-    def _forward(self, x: Array) -> Array:
-        return self._parted(self._inner.forward, x)
-
-    def _adjoint(self, y: Array) -> Array:
-        return self._parted(self._inner.adjoint, y)
-
-    def _gram(self, x: Array) -> Array:
-        return self._parted(self._inner.gram, x)
-
-    def _parted(self, product: Any, x: Array) -> Array:
-        xp, front = backend.namespace(x), tuple(x.shape[:-1])
-        parts = product(xp.reshape(x, (*front, self._number, x.shape[-1] // self._number)))
-        return xp.reshape(parts, (*front, -1))
-
-    def _column_norms_squared(self, like: Array) -> Array:
-        xp = backend.namespace(like)
-        return xp.tile(self._inner.column_norms_squared(like), (self._number,))
 
 
 def on_device(Y: Any) -> bool:
@@ -78,30 +48,72 @@ def fit_together(
 ) -> ManyPosteriors:
     """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
     noise = noise_of(options, len(Y))
-    _check(phi, Y, noise, options, store)
+    _check(phi, Y, options, store)
+    plain = options.get("prior", "auto") == "ard"
     target, size = MemoryStore(), max(1, AT_ONCE // phi.shape[1])
     for first in range(0, len(Y), size):
         rows = slice(first, min(first + size, len(Y)))
-        precision = noise[rows] if isinstance(noise, np.ndarray) else noise
-        outcomes = _fitted(phi, Y[rows, :], precision, options)
+        own = noise[rows] if isinstance(noise, np.ndarray) else noise
+        fitted = _fitted if plain and noise is not None else _learned
+        outcomes = fitted(phi, Y[rows, :], own, options)
         if target.layout is None:
-            kind = np.asarray(outcomes[0].mean).dtype.name
-            target.create(Layout(len(Y), phi.shape[1], phi.shape[1], kind))
+            kind = next((x.mean.dtype.name for x in outcomes if x.mean is not None), "float64")
+            components = 0 if plain else COMPONENTS
+            target.create(Layout(len(Y), phi.shape[1], phi.shape[1], kind, components))
         target.write(dict(enumerate(outcomes, start=first)))
     return result_of(target, len(Y), options)
 
 
-def _check(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any], store: Any) -> None:
+def _learned(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any]) -> list[Outcome]:
+    """Learn the prior, or the noise for "ard"; one by one where the end is not believed."""
+    xp, number = backend.namespace(Y), len(Y)
+    plain = options.get("prior") == "ard"
+    zeros = backend.to_numpy(xp.all(Y == 0, axis=1))
+    usable = bool(xp.all(phi.column_norms_squared(Y) > 0)) and number > 1
+    together = np.flatnonzero(~zeros) if usable else np.zeros(0, int)
+    outcomes: list[Outcome | None] = [None] * number
+    if len(together):
+        own = noise[together] if isinstance(noise, np.ndarray) else noise
+        found = learned_together(
+            phi, _rows(Y, together), own, _method(options), int(options.get("seed", 0)),
+            int(options.get("max_iter", 100)), float(options.get("tol", 1e-4)),
+        )  # fmt: skip
+        for i, outcome in zip(together, found, strict=True):
+            outcomes[i] = outcome
+    if plain:  # the learned prior has only found the noise
+        known = [i for i, outcome in enumerate(outcomes) if outcome is not None]
+        betas = np.array([o.noise_precision for o in outcomes if o is not None])
+        if known:
+            fitted = _fitted(phi, _rows(Y, np.array(known)), betas, options)
+            for i, outcome in zip(known, fitted, strict=True):
+                outcomes[i] = outcome
+    left = np.array([i for i, outcome in enumerate(outcomes) if outcome is None], dtype=int)
+    own = noise[left] if isinstance(noise, np.ndarray) else noise
+    alone = fit_rows(phi, _rows(Y, left), {**options, "noise_precision": own}) if len(left) else []
+    for i, outcome in zip(left, alone, strict=True):
+        outcomes[i] = outcome
+    return [outcome for outcome in outcomes if outcome is not None]
+
+
+def _rows(Y: Array, where: np.ndarray) -> Array:
+    xp = backend.namespace(Y)
+    return xp.take(Y, backend.from_numpy(where, Y), axis=0)
+
+
+def _method(options: dict[str, Any]) -> CoFEM:
+    method: Any = options.get("method", "auto")
+    return CoFEM() if isinstance(method, str) else method
+
+
+def _check(phi: LinearOperator, Y: Array, options: dict[str, Any], store: Any) -> None:
     """Refuse what is not of one problem alone."""
-    if noise is None:
+    method = options.get("method", "auto")
+    if getattr(method, "name", method) not in ("auto", CoFEM.name):
+        raise TypeError(f'method must be "cofem" for rows on a device, got {method!r}')
+    if options.get("nonnegative") and options.get("prior") != "ard":
         raise TypeError(
-            "noise_precision must be given for rows on a device: they are fitted together, and "
-            "each would need its own; move Y to the host to have it learned for every row"
-        )
-    if options.get("prior") != "ard":
-        raise TypeError(
-            f'prior must be "ard" for rows on a device, got {options.get("prior", "auto")!r}: a '
-            "learned prior would be that of all rows together; or move Y to the host"
+            'nonnegative needs prior="ard" and the noise for rows on a device; or move Y to the '
+            "host"
         )
     for name in options:
         if name not in ALLOWED:

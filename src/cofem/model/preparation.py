@@ -13,8 +13,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.model.data_arguments import Noise
 from cofem.model.model import Intercept, Task
-from cofem.model.noise_arguments import Noise
 from cofem.operators import LinearOperator
 from cofem.operators.centred import Centred, centred
 from cofem.operators.realified import Realified, stack_real

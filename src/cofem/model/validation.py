@@ -10,14 +10,14 @@ import numpy as np
 from cofem import backend
 from cofem.arguments import flag, numbers
 from cofem.backend import Array
-from cofem.model.data_checks import (
+from cofem.model.data_arguments import (
     array_or_list,
+    noise_from,
     refuse_columns,
     refuse_unsquarable,
     refuse_unsquarable_columns,
 )
 from cofem.model.model import Model, Task, Tie
-from cofem.model.noise_arguments import noise_from
 from cofem.model.preparation import Preparation
 from cofem.operators import Dense, LinearOperator, Sparse, as_operator, check_adjoint
 

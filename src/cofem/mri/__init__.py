@@ -7,11 +7,11 @@ from cofem.mri.reconstruction import reconstruct
 from cofem.mri.result import Reconstruction
 from cofem.mri.sampling import power_rule_mask
 from cofem.mri.scanner.coils import (
-    coil_sensitivities,
     compress_coils,
     noise_covariance,
     whiten_coils,
 )
+from cofem.mri.scanner.sensitivities import coil_sensitivities
 from cofem.mri.total_variation import joint_total_variation
 from cofem.mri.transform import to_image, to_kspace
 

@@ -67,6 +67,9 @@ def reconstruct(
     shape : tuple of int, optional
         Of the images, needed with a trajectory where no sensitivities say it.
     sensitivities : array (coils, H, W) or (L, coils, H, W), optional
+        With axes (1, sets, coils, H, W), several images lie over each other, as where the object
+        is wider than the field of view; ``image`` and ``std`` are then (L, sets, H, W), and
+        ``numpy.linalg.norm(image, axis=1)`` shows them together.
     coil_covariance : array (coils, coils), optional
         Of the coils' noise, as :func:`cofem.mri.noise_covariance` gives it. Without it the
         coils are taken to be equally noisy, unless one stands out far from the centre of
@@ -134,7 +137,9 @@ def reconstruct(
             coil_covariance=coil_covariance,
         )  # fmt: skip
     noise = checked_noise(noise_std, data)
-    if isinstance(data, KSpace) and data.fully_sampled:
+    if data.n_sets > 1 and phase == "smooth":
+        raise ValueError('phase="smooth" is for one set of sensitivities')
+    if isinstance(data, KSpace) and data.fully_sampled and data.n_sets == 1:
         return inverse_transform(data, real, noise)
 
     def run(show: Callable[[Progress], None] | None) -> Reconstruction:

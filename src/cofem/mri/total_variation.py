@@ -9,7 +9,7 @@ import numpy as np
 import scipy.fft
 
 from cofem.mri.scanner.checks import checked_data
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.mirror import mirrored
 
@@ -58,6 +58,8 @@ def joint_total_variation(
     data = checked_data(kspace, mask, sensitivities, real=real, centered=centered)
     shape, axes = data.mask.shape[1:], tuple(range(1, data.mask.ndim))
     rho = 10 * weight
+    if data.n_sets > 1:
+        raise ValueError("joint total variation takes one set of sensitivities")
     solver = _one_coil if data.sensitivities is None else _several_coils
     nearest = solver(data, real, rho)
     dtype = np.float64 if real else np.complex128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,7 @@ def to_kspace(image: Any, *, n_axes: int = 2, centered: bool = True) -> np.ndarr
     array([[[0., 0.],
             [0., 2.]]])
     """
-    axes = tuple(range(-n_axes, 0))
-    x = np.asarray(image)
-    if not centered:
-        return np.asarray(np.fft.fftn(x, axes=axes, norm="ortho"))
-    k = np.fft.fftn(np.fft.ifftshift(x, axes), axes=axes, norm="ortho")
-    return np.asarray(np.fft.fftshift(k, axes))
+    return _transformed(np.fft.fftn, image, n_axes, centered)
 
 
 def to_image(kspace: Any, *, n_axes: int = 2, centered: bool = True) -> np.ndarray:
@@ -33,9 +29,15 @@ def to_image(kspace: Any, *, n_axes: int = 2, centered: bool = True) -> np.ndarr
     >>> bool(np.allclose(to_image(to_kspace(x)), x))
     True
     """
+    return _transformed(np.fft.ifftn, kspace, n_axes, centered)
+
+
+def _transformed(
+    transform: Callable[..., np.ndarray], x: Any, n_axes: int, centered: bool
+) -> np.ndarray:
     axes = tuple(range(-n_axes, 0))
-    k = np.asarray(kspace)
+    x = np.asarray(x)
     if not centered:
-        return np.asarray(np.fft.ifftn(k, axes=axes, norm="ortho"))
-    x = np.fft.ifftn(np.fft.ifftshift(k, axes), axes=axes, norm="ortho")
-    return np.asarray(np.fft.fftshift(x, axes))
+        return np.asarray(transform(x, axes=axes, norm="ortho"))
+    found = transform(np.fft.ifftshift(x, axes), axes=axes, norm="ortho")
+    return np.asarray(np.fft.fftshift(found, axes))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-BLUE, ORANGE, GREEN, GREY, BLACK = "#0072B2", "#D55E00", "#009E73", "#999999", "#000000"
+BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
 
 
 def new_axes(rows: int) -> np.ndarray:

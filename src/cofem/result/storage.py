@@ -10,9 +10,9 @@ import numpy as np
 
 from cofem import backend
 from cofem.files import atomic_write, read_archive
+from cofem.model.data_arguments import Noise
 from cofem.model.methods import METHODS
 from cofem.model.model import Task
-from cofem.model.noise_arguments import Noise
 from cofem.model.preparation import Preparation
 from cofem.operators import LinearOperator, as_operator
 from cofem.operators.realified import Realified

@@ -29,7 +29,7 @@ from cofem.backend import Array
 from cofem.learning.loop import LoopResult, Outcome
 from cofem.learning.moments.gaussian import Moments, Report
 from cofem.learning.recording import Callback, Recorder
-from cofem.learning.sites.ard_precisions import update_precision
+from cofem.learning.sites.ard import update_precision
 from cofem.learning.stopping import Verdict
 from cofem.model.choosing import refuse_unfit
 from cofem.model.model import Model, Task

@@ -1,10 +1,9 @@
 """Linear algebra without matrices: batched solves, diagonals and determinants by probes."""
 
 from cofem.solvers.cg import CGResult, Status, solve
-from cofem.solvers.preconditioners import preconditioner_diagonal
 from cofem.solvers.probes import DiagonalEstimate, ExtraSystems, estimate_diagonal, rademacher
 from cofem.solvers.quadrature import log_determinant
-from cofem.solvers.systems import ShiftedGram
+from cofem.solvers.systems import ShiftedGram, preconditioner_diagonal
 
 __all__ = [
     "CGResult",

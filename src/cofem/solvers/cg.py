@@ -18,11 +18,10 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.operators import Identity
-from cofem.solvers.allocation import keep_freed_memory
 from cofem.solvers.controller import Controller
-from cofem.solvers.right_hand_sides import GivenRows, ProbeRows
+from cofem.solvers.probe_rows import GivenRows, ProbeRows
 from cofem.solvers.steps.choice import steps_for
-from cofem.solvers.steps.numpy_steps import NumpySteps
+from cofem.solvers.steps.numpy_steps import NumpySteps, keep_freed_memory
 from cofem.solvers.systems import Matrix, ShiftedGram
 from cofem.solvers.threads import in_threads
 from cofem.solvers.verdicts import CGResult, Status

@@ -21,8 +21,7 @@ from cofem.backend import Array
 from cofem.backend.distributed import ALONE, Group
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
-from cofem.solvers.probe_sums import ProbeSums, Solved
-from cofem.solvers.right_hand_sides import ProbeRows
+from cofem.solvers.probe_rows import ProbeRows, ProbeSums, Solved
 from cofem.solvers.systems import Matrix
 from cofem.solvers.verdicts import Coefficients
 

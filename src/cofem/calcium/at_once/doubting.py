@@ -12,6 +12,14 @@ from cofem.calcium.at_once import levels
 from cofem.calcium.at_once.passes import log_evidence
 from cofem.calcium.at_once.tables import Tables
 from cofem.calcium.jumps.doubts import FASTEST_DECAY, LONE_NOISES, LONE_SHARE
+from cofem.calcium.jumps.recording import (
+    ERROR_OF_MEDIAN,
+    FIFTH,
+    LARGE_SHARE,
+    LEAST_FRAMES,
+    RANGE,
+    line_of,
+)
 from cofem.calcium.traces import HALF_NORMAL_MEDIAN, maximin_baseline
 
 
@@ -68,3 +76,50 @@ def neighbours(left: Array) -> tuple[np.ndarray, np.ndarray]:
         correlation = np.where(known, mean / power, 0.0)
         error = np.where(known, 1 / np.sqrt(number), 1.0)
     return correlation, error
+
+
+def courses(baseline: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the range of every baseline (C, n), and the share of its variance that is a line."""
+    xp = backend.namespace(baseline)
+    spread = backend.to_numpy(xp.std(baseline, axis=1))
+    reach = backend.to_numpy(xp.max(baseline, axis=1) - xp.min(baseline, axis=1))
+    line = backend.from_numpy(line_of(baseline.shape[1]), baseline)
+    along = backend.to_numpy(xp.mean(line[None, :] * baseline, axis=1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        steady = np.where(spread > 0, (along / spread) ** 2, 0.0)
+    return np.where(spread > 0, reach, 0.0), steady.round(9)
+
+
+def large_events(y: Array, seen: Array) -> np.ndarray:
+    """Return the height of large events in every trace (C, n)."""
+    return backend.to_numpy(_quantile_where(y, seen, LARGE_SHARE))
+
+
+def top_noises(y: Array, seen: Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the noise at the top of every trace by that at rest, and its logarithm's error."""
+    xp = backend.namespace(y)
+    before, at, after = y[:, :-2], y[:, 1:-1], y[:, 2:]
+    there = seen[:, :-2] & seen[:, 1:-1] & seen[:, 2:]
+    height, rough = (before + at + after) / 3, xp.abs(at - (before + after) / 2)
+    low, high = (_quantile_where(height, there, share)[:, None] for share in RANGE)
+    top = there & (height > high - FIFTH * (high - low))
+    rest = there & (height <= low + FIFTH * (high - low))
+    number = backend.to_numpy(_count(top))
+    at_top, at_rest = (backend.to_numpy(_quantile_where(rough, x, 0.5)) for x in (top, rest))
+    enough = backend.to_numpy(_count(there)) >= 2 * LEAST_FRAMES
+    known = enough & (number >= LEAST_FRAMES) & (at_rest > 0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratio = np.where(known, at_top / at_rest, 1.0)
+        error = np.where(known, ERROR_OF_MEDIAN / np.sqrt(number), math.inf)
+    return ratio, error
+
+
+def _count(mask: Array) -> Array:
+    xp = backend.namespace(mask)
+    return xp.sum(xp.astype(mask, xp.int64), axis=1)
+
+
+def _quantile_where(x: Array, mask: Array, share: float) -> Array:
+    """Return a quantile of what is in the mask, of every row; infinite where nothing is."""
+    xp = backend.namespace(x)
+    return levels.quantile(xp.where(mask, x, 0 * x + math.inf), _count(mask), share)

@@ -79,9 +79,10 @@ def fit_together(
                                         settings.framerate, MIN_FRAMES)[0]  # fmt: skip
             above = data.y[own, :] * backend.from_numpy(data.noise[own], dff)[:, None]
             left = xp.where(data.seen[own, :], above, 0 * above + math.nan) - explained
+            given_level = given is not None or not settings.maximin
             cells["message"] = _messages(
                 left, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
-                settings.window,
+                settings.window, _recorded(data, own, given_level),
             )  # fmt: skip
             yield there[good][mine], frames, cells
 
@@ -95,6 +96,7 @@ def _messages(
     stretch: Stretch,
     framerate: float,
     window: float,
+    recorded: Sequence[np.ndarray],
 ) -> np.ndarray:
     """Return what there is to say about every cell; ``left`` (C, n) is what the fit leaves."""
     xp = backend.namespace(left)
@@ -104,9 +106,21 @@ def _messages(
     signs = zip(
         lone.tolist(), cells["tau_d"].tolist(), cells["at_limit"].tolist(),
         *(x.tolist() for x in doubting.neighbours(left)), expected.tolist(), gains.tolist(),
-        strict=True,
+        *(x.tolist() for x in recorded), strict=True,
     )  # fmt: skip
     return np.array([doubts(Signs(*sign)) for sign in signs], dtype=object)
+
+
+def _recorded(data: Prepared, own: slice, given_level: bool) -> list[np.ndarray]:
+    """Return what ``jumps.recording`` sees in every cell, in the order of ``Signs``."""
+    unit = noise_at_30(data.noise[own], data.framerate)
+    course = [np.zeros(len(unit))] * 2
+    if not given_level:
+        reach, steady = doubting.courses(data.baseline[own, :])
+        course = [reach / unit, steady]
+    y, seen = data.y[own, :], data.seen[own, :]
+    large = doubting.large_events(y, seen) * data.noise[own] / unit
+    return [*course, large, *doubting.top_noises(y, seen)]
 
 
 def _cells_at_once(rows: Array) -> int:

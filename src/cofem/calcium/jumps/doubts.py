@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cofem.calcium.jumps.passes import Jumps, log_evidence
+from cofem.calcium.jumps.recording import cut, drifts
 from cofem.calcium.jumps.search import Found
 from cofem.calcium.jumps.states import States, build_states
 from cofem.calcium.traces import HALF_NORMAL_MEDIAN, maximin_baseline
@@ -123,6 +124,11 @@ class Signs(NamedTuple):
     expected, gain : float
         The expected number of jumps where the constants were searched, and
         :func:`upright_gain` of that stretch.
+    reach, steady, large : float
+        Of the baseline, and the height of a large event, in units of the noise at 30 Hz; see
+        :func:`cofem.calcium.jumps.recording.drifts`. A given baseline does not move.
+    top, top_error : float
+        See :func:`cofem.calcium.jumps.recording.top_noise`.
     """
 
     lone: int
@@ -132,6 +138,11 @@ class Signs(NamedTuple):
     error: float
     expected: float
     gain: float
+    reach: float
+    steady: float
+    large: float
+    top: float
+    top_error: float
 
 
 def doubts(signs: Signs) -> str:
@@ -139,7 +150,10 @@ def doubts(signs: Signs) -> str:
 
     Examples
     --------
-    >>> fine = Signs(0, 0.7, False, correlation=0.1, error=0.02, expected=10.0, gain=80.0)
+    >>> fine = Signs(
+    ...     0, 0.7, False, correlation=0.1, error=0.02, expected=10.0, gain=80.0,
+    ...     reach=2.0, steady=0.1, large=20.0, top=1.3, top_error=0.1,
+    ... )
     >>> doubts(fine), doubts(fine._replace(gain=1.0)).split(",")[0]
     ('', 'upside down the trace is as probable')
     """
@@ -163,6 +177,16 @@ def doubts(signs: Signs) -> str:
         found.append(
             "upside down the trace is as probable, which calcium is not: most events may be "
             "slow noise or motion (or the sign is wrong)"
+        )
+    if drifts(signs.reach, signs.steady, signs.large):
+        found.append(
+            f"the level of silence moves by {signs.reach / max(signs.large, 1.0):.1f} times a "
+            "large event: drift, bleaching or focus, and events may be missed or invented"
+        )
+    if cut(signs.top, signs.top_error):
+        found.append(
+            f"the top of the trace has {signs.top:.2f} times the noise of rest: the detector or "
+            "the file is saturated there, and large events are too small"
         )
     return "; ".join(found)
 

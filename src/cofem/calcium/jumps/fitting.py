@@ -14,6 +14,7 @@ from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_
 from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
 from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, told, upright_gain
 from cofem.calcium.jumps.passes import Jumps, posterior
+from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
 from cofem.calcium.traces import maximin_baseline
@@ -59,7 +60,8 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     seen = np.isfinite(dff)
     if np.count_nonzero(seen) < MIN_FRAMES:
         return nothing(dff, np.nan, f"{np.count_nonzero(seen)} frames are not NaN", settings)
-    fixed = fixed_constants(settings, given_level=baseline is not None or not settings.maximin)
+    given = baseline is not None or not settings.maximin
+    fixed = fixed_constants(settings, given)
     if baseline is None:
         baseline = np.zeros(len(dff))
         if settings.maximin:
@@ -82,9 +84,13 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
+    unit = noise_at_30(noise, above.framerate)
+    reach, steady = (0.0, 0.0) if given else course(baseline)
     signs = Signs(
-        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected=expected, gain=gain
-    )
+        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected, gain,
+        reach / unit, steady, float(np.quantile(y[there], LARGE_SHARE)) * noise / unit,
+        *top_noise(y),
+    )  # fmt: skip
     return replace(fit, message=doubts(signs))
 
 

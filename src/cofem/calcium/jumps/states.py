@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,7 +129,7 @@ def build_states(constants: Constants, framerate: float) -> States:
     )
 
 
-def noise_at_30(noise: float, framerate: float) -> float:
+def noise_at_30(noise: Any, framerate: float) -> Any:
     """Return what the noise of a frame would be at 30 Hz."""
     return noise * math.sqrt(HEIGHT_RATE / framerate)
 

@@ -9,19 +9,18 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.backend.distributed import Group
-from cofem.learning.moments.cavities import Cavities, lowest_ratio
 from cofem.learning.moments.gaussian import Moments, Report, log_evidence
 from cofem.learning.moments.leverage import probed_leverage
+from cofem.learning.moments.mean_field import Cavities, lowest_ratio
 from cofem.learning.moments.shrinkage import bounded_variance, shrink_report
 from cofem.model.methods import CoFEM
 from cofem.model.model import Family
 from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 from cofem.solvers.cg import solve
-from cofem.solvers.preconditioners import preconditioner_diagonal
 from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal, rademacher
 from cofem.solvers.quadrature import log_determinant
-from cofem.solvers.systems import Matrix, posterior_precision
+from cofem.solvers.systems import Matrix, posterior_precision, preconditioner_diagonal
 from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
 
 # If R is not the identity, no exact lower bound of h_j is known. This one allows an α_j to grow by
@@ -201,7 +200,7 @@ class CovarianceFreeEStep:
         )
 
     def spot_check(self, alpha: Array, cavity: Array, chosen: np.ndarray) -> tuple[float, int]:
-        """See :func:`~cofem.learning.moments.cavities.lowest_ratio`."""
+        """See :func:`~cofem.learning.moments.mean_field.lowest_ratio`."""
         return lowest_ratio(
             self.family.operator, self._matrix(alpha), self._preconditioner(alpha), alpha,
             cavity, chosen, self._rhs[0, ...],

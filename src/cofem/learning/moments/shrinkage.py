@@ -26,8 +26,8 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.moments.mean_field import field_factor
 from cofem.solvers.compiled import REORDERED, compiled
-from cofem.solvers.mean_field import field_factor
 
 
 class Shrunk(NamedTuple):

@@ -23,6 +23,8 @@ from cofem.model.model import Tie
 
 # A normal of width zero is a step; its width is at least this, so that nothing is divided by zero.
 LEAST_STD = 1e-300
+# A spike of less weight than this is there for its logarithm only: nothing is zero.
+NO_ATOM = 1e-100
 # Halvings of the bracket of a quantile: 2⁻⁵⁰ of its width.
 HALVINGS = 50
 # A bracket reaches so many error bars beyond the outermost normal.
@@ -45,7 +47,8 @@ class Marginals:
     nonnegative : bool
         The normals are cut off at zero.
     mean, variance, probability : array
-        Of the coordinates, and P(z_j ≠ 0).
+        Of the coordinates, and P(z_j ≠ 0). Where no coordinate is zero under the prior (the dense
+        end), this probability is averaged over that end and the best sparse one.
     """
 
     value: Array
@@ -96,7 +99,8 @@ class Marginals:
         probability = np.atleast_2d(backend.to_numpy(self.probability))
         found = np.zeros(probability.shape)
         # Only if so much of the mass is off the atom can the quantile be there.
-        rows, columns = np.nonzero(probability > min(p, 1 - p))
+        off = probability > min(p, 1 - p) if self.weights[0] > NO_ATOM else probability >= 0
+        rows, columns = np.nonzero(off)
         if len(rows):
             unique, place = np.unique(columns, return_inverse=True)
             index = backend.from_numpy(unique, self.precision)

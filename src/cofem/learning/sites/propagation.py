@@ -25,9 +25,9 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
 from cofem.learning.noise import FIRST_LEARNED, LearnedNoise, asked_of, shared_noises, squared_rows
-from cofem.learning.sites.agreement import Look
 from cofem.learning.sites.matching import (
     UNSEEN,
+    Look,
     matching_sites,
     squared_lengths,
     typical_precision,

@@ -32,7 +32,7 @@ import math
 
 import numpy as np
 
-from cofem.learning.supports.equal import draw_equal, draw_share, see, shift_of
+from cofem.learning.supports.equal import draw_equal, draw_share, log_prior, see, shift_of
 from cofem.learning.supports.gains import TINY, gains, pick, precision_of, score
 from cofem.solvers.compiled import compiled
 
@@ -100,7 +100,8 @@ def run_chain(
     noise : array (kept,)
         The noise variance of every draw.
     scores : array (kept,)
-        The log posterior density of the set and its slabs, up to a constant.
+        The log posterior density of the set and its slabs, weights integrated out, up to a
+        constant.
     first, second, inside : arrays (D,)
         Averages of the conditional means and second moments and of being non-zero.
     places, slabs : integer arrays
@@ -114,7 +115,7 @@ def run_chain(
     means[-2], means[-1], width = equal[0], -equal[0], 0.0
     kept, degrees = len(heating) - draws_from, float(n)
     most = min(n - 1, d, largest)
-    places, slabs = np.empty(most, np.int64), np.empty(most, np.int64)
+    places, slabs = np.full(most, -1, np.int64), np.empty(most, np.int64)
     free = np.ones(d, np.bool_)
     gram = np.empty((most, d))
     k = 0
@@ -124,6 +125,7 @@ def run_chain(
     squares = np.sum(phi * phi, axis=1)  # one, or zero for a column of zeros
     s, t = np.empty(d), np.empty(d)
     log_odds, logs = np.zeros(len(scales)), np.empty((d, len(scales)))
+    no_odds = np.zeros(len(scales))
     s_left, t_left, logs_left = np.empty(d), np.empty(d), np.empty((d, len(scales)))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
     drawn_places, drawn_values = np.zeros((kept, most), np.int64), np.zeros((kept, most))
@@ -160,31 +162,13 @@ def run_chain(
                 j, a = places[i], slabs[i]
                 k = _leave(places, slabs, free, gram, k, j)
                 q_left = see(
-                    gram,
-                    squares,
-                    correlation,
-                    power_of_y,
-                    means,
-                    scales,
-                    places,
-                    slabs,
-                    k,
-                    s_left,
-                    t_left,
-                )
+                    gram, squares, correlation, power_of_y, means, scales, places, slabs, k,
+                    s_left, t_left,
+                )  # fmt: skip
                 total_left, top_left = gains(
-                    scales,
-                    log_odds,
-                    means,
-                    s_left,
-                    t_left,
-                    q_left,
-                    free,
-                    beta,
-                    degrees,
-                    heat,
+                    scales, log_odds, means, s_left, t_left, q_left, free, beta, degrees, heat,
                     logs_left,
-                )
+                )  # fmt: skip
                 if math.log(random.random()) < math.log(k + 1) - math.log(total_left) - top_left:
                     # What was seen without it is now what there is to see.
                     s, s_left, t, t_left, logs, logs_left = s_left, s, t_left, t, logs_left, logs
@@ -201,7 +185,8 @@ def run_chain(
             row = sweep - draws_from
             sizes[row] = k
             drawn_places[row, :k] = places[:k]
-            scores[row] = width + score(gram, scales, places, slabs, k, log_odds, q, beta, degrees)
+            scores[row] = width + log_prior(slabs, k, d, pseudo_count, len(scales))
+            scores[row] += score(gram, scales, places, slabs, k, no_odds, q, beta, degrees)
             noise[row] = _draw_values(
                 gram, correlation, means, scales, places, slabs, k, q, beta, degrees,
                 drawn_values[row], first, second, inside, random,
@@ -230,20 +215,27 @@ def draw_weights(
 def _join(
     phi: Matrix, places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, j: int, a: int
 ) -> int:
-    """Put coordinate j with slab a on the list; return how many there are."""
+    """Put coordinate j with slab a on the list; return how many there are.
+
+    Row k of ``gram`` belongs to ``places[k]`` also behind the end: often the one that has just left
+    comes back.
+    """
+    if places[k] != j:
+        gram[k] = phi @ phi[j]
     places[k], slabs[k], free[j] = j, a, False
-    gram[k] = phi @ phi[j]
     return k + 1
 
 
 @compiled
 def _leave(places: Matrix, slabs: Matrix, free: Matrix, gram: Matrix, k: int, place: int) -> int:
-    """Take a coordinate off the list; return how many are left."""
+    """Take a coordinate off the list, to behind its end; return how many are left."""
     for i in range(k):
         if places[i] == place:
             free[place] = True
-            places[i], slabs[i] = places[k - 1], slabs[k - 1]
+            places[i], slabs[i], places[k - 1] = places[k - 1], slabs[k - 1], place
+            row = gram[i].copy()
             gram[i] = gram[k - 1]
+            gram[k - 1] = row
             break
     return k - 1
 

@@ -75,6 +75,23 @@ def draw_share(
 
 
 @compiled
+def log_prior(slabs: Matrix, k: int, d: int, pseudo_count: float, number: int) -> float:
+    """Return the log probability of the set and its slabs, the weights integrated out.
+
+    Up to a constant. There are ``number`` slabs; in the last two are values of equal magnitude,
+    with both signs as probable.
+    """
+    found, last = math.lgamma(d - k + 1.0), number - 2
+    held = np.zeros(number)
+    for i in range(k):
+        held[slabs[i]] += 1
+    for a in range(last):
+        found += math.lgamma(held[a] + pseudo_count) - math.lgamma(pseudo_count)
+    equal = held[last] + held[last + 1]
+    return float(found + math.lgamma(equal + COUNT) - equal * math.log(2))
+
+
+@compiled
 def draw_equal(
     gram: Matrix,
     correlation: Matrix,

@@ -10,21 +10,19 @@ other begins where expectation propagation ended. Where they agree the answer is
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.learning.supports.chain import PROPOSALS, run_chain
+from cofem.learning.supports.chain import PROPOSALS
 from cofem.learning.supports.draws import Draws
-from cofem.learning.supports.nonnegative import run_nonnegative_chain
-from cofem.learning.supports.slabs import reach_of, scales_for, spreads_for
+from cofem.learning.supports.runs import Run, Tell
+from cofem.learning.supports.slabs import scales_for
 from cofem.model.model import Model
 
 # Chains are run if they need at most so many operations: ten to twenty seconds.
-LARGEST_COST = 6e9
+LARGEST_COST = 1e10
 # Columns whose cosine is above this are nearly alike.
 ALIKE = 0.9
 # The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
@@ -43,10 +41,6 @@ MANY_MORE = 2
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
 HOTTEST, COOLED = 0.1, 2.0
-# The callback is called after so many sweeps of a chain.
-BLOCK = 25
-# A chain that uses more than this share of its places needs more than can be sampled.
-FULL = 0.8
 
 
 @dataclass(frozen=True)
@@ -86,7 +80,7 @@ def most_nonzeros(unknowns: int) -> int:
     Examples
     --------
     >>> most_nonzeros(200), most_nonzeros(5000)
-    (29, 6)
+    (36, 8)
     """
     k = 1
     while sampling_cost(unknowns, k + 1) <= LARGEST_COST:
@@ -100,7 +94,7 @@ def most_sweeps(unknowns: int, nonzeros: int) -> int:
     Examples
     --------
     >>> most_sweeps(200, 8), most_sweeps(5000, 6)
-    (5165, 336)
+    (8608, 561)
     """
     return int(LARGEST_COST * (WARMING + COUNTED) / sampling_cost(unknowns, nonzeros))
 
@@ -121,7 +115,7 @@ def sample_supports(
     likely_noise: float,
     likely: np.ndarray,
     seed: int,
-    tell: Callable[[np.ndarray, int], bool] | None = None,
+    tell: Tell | None = None,
 ) -> Sampled | None:
     """Run the chains; None, if so many coordinates are non-zero that it would take too long.
 
@@ -139,23 +133,6 @@ def sample_supports(
     tell : function, optional
         Is given the mean so far and the number of sweeps; True ends the chains.
     """
-    found: Sampled | None = None
-    # Chains that may take values for equal have more modes. Where they do not agree, those that may
-    # not are run too, and the two of them that differ less are the answer.
-    for equal in (False,) if model.nonnegative else (True, False):
-        other = _sampled(model, beta, likely_noise, likely, seed, tell, equal)
-        if other and (found is None or other.stopped or other.distance < found.distance):
-            found = other
-        if found is not None and (found.stopped or found.distance <= AGREE):
-            break
-    return found
-
-
-def _sampled(
-    model: Model, beta: float, likely_noise: float, likely: np.ndarray, seed: int,
-    tell: Callable[[np.ndarray, int], bool] | None, equal: bool,
-) -> Sampled | None:  # fmt: skip
-    """Run chains that may take values to be of equal magnitude, or that may not."""
     task = model.tasks[0]
     phi, y = (backend.to_numpy(x).astype(np.float64) for x in (task.operator.to_dense(), task.y))
     lengths = np.linalg.norm(phi, axis=0)
@@ -166,117 +143,69 @@ def _sampled(
     # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
     # non-zero coordinates takes all of y as noise: with less noise it would add too many at once.
     all_noise = len(y) / max(float(y @ y), np.finfo(np.float64).tiny)
-    from_noise = (np.empty(0), all_noise) if model.nonnegative else ()
-    first = _Chain(columns, y, scales, beta, seed, nothing, from_noise, equal)
     cooling = np.minimum(np.linspace(HOTTEST, COOLED, WARMING), 1.0)
-    if not first.warm(cooling):
+
+    def run(seed: int, likely: np.ndarray, noise: float) -> Run:
+        values = (np.empty(0), noise) if model.nonnegative else ()
+        most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
+        return Run(
+            columns, y, scales, beta=beta, most=most, seed=seed, likely=likely, values=values
+        )
+
+    def warm(run: Run, powers: np.ndarray) -> bool:
+        return run.warm(powers) or run.warm(np.ones(WARMING))
+
+    first = run(seed, nothing, all_noise)
+    if not warm(first, cooling):
         return None
     second, full = first, True
     if len(likely) <= MANY_MORE * max(first.size, 1):
-        from_likely = (np.empty(0), likely_noise) if model.nonnegative else ()
-        second = _Chain(columns, y, scales, beta, seed + 1, likely, from_likely, equal)
-        full = not second.warm(np.ones(WARMING))
+        second = run(seed + 1, likely, likely_noise)
+        full = not warm(second, np.ones(WARMING))
     if full:  # that start is no help
-        second = _Chain(columns, y, scales, beta, seed + 1, nothing, from_noise, equal)
-        if not second.warm(cooling):
+        second = run(seed + 1, nothing, all_noise)
+        if not warm(second, cooling):
             return None
-    chains = [first, second]
-    count, distance, stopped = COUNTED, math.inf, False
-    longest = most_sweeps(len(columns), max(chain.size for chain in chains))
-    for again in range(LONGER + 1):
-        stopped = any(chain.go_on(count, tell) for chain in chains)
-        chains = [chain for chain in chains if chain.counted]
-        if stopped and len(chains) < 2:
-            break
-        distance = _distance(*chains)
-        count *= 2
-        if stopped or distance <= ENOUGH or again == LONGER or count > longest:
-            break
-        if again == 0:
-            for chain in chains:
-                chain.forget()
-    best = _those_that_count(chains) if len(chains) == 2 else chains
+    runs, distance, stopped = _compared([first, second], beta, tell)
+    best = _those_that_count(runs) if len(runs) == 2 else runs
     draws = Draws.of(lengths, [c.draws() for c in best])
-    noise = float(np.mean([np.mean(np.concatenate(c.noise)) for c in best]))
-    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in chains), stopped)
+    noise = float(np.mean([c.noise_variance for c in best]))
+    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
 
 
-class _Chain:
-    """One chain, with what is kept of its sweeps."""
+def _compared(runs: list[Run], beta: float, tell: Tell | None) -> tuple[list[Run], float, bool]:
+    """Make sweeps until the means agree; return those that made any, the distance, and if stopped.
 
-    def __init__(
-        self, columns: np.ndarray, y: np.ndarray, scales: np.ndarray, beta: float, seed: int,
-        likely: np.ndarray, extra: tuple[Any, ...], equal: bool,
-    ) -> None:  # fmt: skip
-        self._parts: tuple[Any, ...] = columns, y, scales, 1 / len(scales)
-        self._beta, self._random = beta, np.random.default_rng(seed)
-        self._most = min(most_nonzeros(len(columns)), len(y) - 1, len(columns))
-        places = likely[: self._most // 2].astype(np.int64)
-        slabs = np.full(len(places), len(scales) // 2, np.int64)
-        self._chain: Callable[..., Any] = run_nonnegative_chain if extra else run_chain
-        if not extra:
-            largest = float(np.max(np.abs(columns @ y)))
-            self._parts += spreads_for(scales) if equal else np.empty(0), reach_of(largest)
-            extra = (np.array([largest, 1.0]),)
-        self._state: tuple[Any, ...] = (places, slabs, *extra)
-        self.counted = 0
-        self.noise: list[np.ndarray] = []
-        self.scores: list[np.ndarray] = []
-        self._kept: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        self._sums = np.zeros((3, len(columns)))
-
-    @property
-    def size(self) -> int:
-        """How many coordinates are non-zero now."""
-        return len(self._state[0])
-
-    def warm(self, powers: np.ndarray) -> bool:
-        """Make sweeps that do not count; return whether the others are worth their time."""
-        self._run(powers, counts=False)
-        return self.size <= FULL * self._most
-
-    def forget(self) -> None:
-        """Let the sweeps so far not count, and stay where they ended."""
-        self.counted, self._sums = 0, np.zeros_like(self._sums)
-        self.noise, self.scores, self._kept = [], [], []
-
-    def go_on(self, sweeps: int, tell: Callable[[np.ndarray, int], bool] | None) -> bool:
-        """Make sweeps that count; return whether ``tell`` asked to stop."""
-        for _ in range(0, sweeps, BLOCK):
-            self._run(np.ones(BLOCK), counts=True)
-            if tell is not None and tell(self.mean, self.counted):
-                return True
-        return False
-
-    def _run(self, powers: np.ndarray, counts: bool) -> None:
-        first = 0 if counts else len(powers) - 1
-        found = self._chain(
-            *self._parts, *self._state, self._beta, self._most, powers, first, self._random
-        )
-        sizes, places, values, noise, scores, *sums = found[:8]
-        self._state = found[8:]
-        if counts:
-            self._kept.append((sizes, places, values))
-            self.noise.append(noise)
-            self.scores.append(scores)
-            self._sums += len(sizes) * np.asarray(sums)
-            self.counted += len(sizes)
-
-    @property
-    def mean(self) -> np.ndarray:
-        return np.asarray(self._sums[0] / self.counted)
-
-    @property
-    def score(self) -> tuple[float, float]:
-        """The mean log posterior of the sweeps, and their standard deviation."""
-        scores = np.concatenate(self.scores)
-        return float(np.mean(scores)), float(np.std(scores))
-
-    def draws(self) -> tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray, np.ndarray]], int]:
-        return self._sums, self._kept, self.counted
+    Chains that do not agree go on with others beside them that have more noise; those that would
+    take too long with these, with more sweeps.
+    """
+    count, distance = COUNTED, math.inf
+    for again in range(LONGER + 1):
+        stopped = any(run.go_on(count, tell) for run in runs)
+        runs = [run for run in runs if run.counted]
+        if len(runs) == 2:
+            distance = _distance(*runs)
+        enough = ENOUGH if again == 0 else AGREE
+        if stopped or distance <= enough or again == LONGER:
+            break
+        size = min(run.size for run in runs)
+        longest = most_sweeps(len(runs[0].mean), size)
+        if again == 0:
+            noise = beta or 1 / min(run.noise_variance for run in runs)
+            for run in runs:
+                run.temper(noise, size, longest // (WARMING + COUNTED))
+                run.forget()
+        if again == 0 and runs[0].laws > 1:
+            for run in runs:
+                run.warm(np.ones(WARMING))
+        else:
+            count *= 2
+        if count * runs[0].laws > longest:
+            break
+    return runs, distance, stopped
 
 
-def _distance(one: _Chain, other: _Chain) -> float:
+def _distance(one: Run, other: Run) -> float:
     """Return how far the means are apart beside the spread of all coordinates together."""
     (sums, _, n), (more, _, m) = one.draws(), other.draws()
     total = (sums + more) / (n + m)
@@ -286,7 +215,7 @@ def _distance(one: _Chain, other: _Chain) -> float:
     return math.sqrt(float(np.sum((one.mean - other.mean) ** 2)) / variance)
 
 
-def _those_that_count(chains: list[_Chain]) -> list[_Chain]:
+def _those_that_count(chains: list[Run]) -> list[Run]:
     """Leave out a chain that stayed at a mode far less probable than the other one's.
 
     Between two modes that no move connects the time spent says nothing about their weights, but

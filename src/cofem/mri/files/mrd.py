@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.mri.files.grid import Readout, on_grid
+from cofem.mri.files.grid import Readout, calibration_on_grid, on_grid, scanner_affine
 from cofem.mri.scanner.coils import noise_covariance
 
 
@@ -16,7 +16,8 @@ def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
 
     Noise acquisitions give the covariance of the coils. Readouts are put where their encoding
     steps say, and readout oversampling is cut away in the image. Acquisitions with a
-    trajectory are kept along it.
+    trajectory are kept along it. Samples that the file says to discard are left out; readouts
+    that are for calibration alone are kept apart.
     """
     ismrmrd = ismrmrd_or_refuse()
     try:
@@ -34,6 +35,8 @@ def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
     skipped = (ismrmrd.ACQ_IS_NOISE_MEASUREMENT, ismrmrd.ACQ_IS_NAVIGATION_DATA,
                ismrmrd.ACQ_IS_PHASECORR_DATA)  # fmt: skip
     kept = [a for a in lines if not any(a.is_flag_set(flag) for flag in skipped)]
+    apart = [a for a in kept if a.is_flag_set(ismrmrd.ACQ_IS_PARALLEL_CALIBRATION)]
+    kept = [a for a in kept if not a.is_flag_set(ismrmrd.ACQ_IS_PARALLEL_CALIBRATION)]
     slices = sorted({a.idx.slice for a in kept})
     if not slices:
         raise ValueError(f"path: {file} has no imaging acquisitions")
@@ -44,56 +47,78 @@ def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
     notes = [f"slice {chosen} of {len(slices)}", f"{len(kept)} readouts"]
     found: dict[str, Any] = {"affine": _affine(header, kept[0])}
     if noise:
-        found["coil_covariance"] = noise_covariance(np.concatenate([a.data for a in noise], axis=1))
+        samples = np.concatenate([_valid(a)[0] for a in noise], axis=1)
+        found["coil_covariance"] = noise_covariance(samples)
         notes.append(f"{len(noise)} noise readouts")
     encoding = header.encoding[0]
     if kept[0].traj is not None and kept[0].traj.size:
         found |= _along_trajectory(kept, encoding)
     else:
         found |= _cartesian(kept, encoding)
+        apart = [a for a in apart if a.idx.slice == chosen]
+        if apart:
+            found["calibration"] = calibration_on_grid(
+                _readouts(apart, encoding), _measured(encoding), found["kspace"].shape[-1]
+            )
+            notes.append(f"{len(apart)} readouts of a separate calibration")
         wider = found["kspace"].shape[-1] - encoding.reconSpace.matrixSize.x
         found["affine"][:3, 3] -= found["affine"][:3, 1] * (wider // 2)  # oversampling was kept
     return found | {"notes": tuple(notes)}
 
 
+def _valid(line: Any) -> tuple[np.ndarray, int]:
+    """Return the samples (coils, n) that are not to be discarded, and how many were before."""
+    first, last = int(line.discard_pre), line.data.shape[1] - int(line.discard_post)
+    return line.data[:, first:last], first
+
+
 def _cartesian(lines: list[Any], encoding: Any) -> dict[str, Any]:
-    size, recon = encoding.encodedSpace.matrixSize, encoding.reconSpace.matrixSize
+    return on_grid(
+        _readouts(lines, encoding), _measured(encoding), encoding.reconSpace.matrixSize.x
+    )
+
+
+def _measured(encoding: Any) -> tuple[int, int, int]:
+    size = encoding.encodedSpace.matrixSize
+    return int(size.z), int(size.y), int(size.x)
+
+
+def _readouts(lines: list[Any], encoding: Any) -> list[Readout]:
+    middle = encoding.encodedSpace.matrixSize.x // 2
     echoes = sorted({a.idx.contrast for a in lines})
-    readouts = [
-        Readout(
-            echoes.index(a.idx.contrast), a.idx.kspace_encode_step_2, a.idx.kspace_encode_step_1,
-            size.x // 2 - a.center_sample, a.data,  # a partial echo starts late
-        )
-        for a in lines
-    ]  # fmt: skip
-    return on_grid(readouts, (size.z, size.y, size.x), recon.x)
+    placed = []
+    for a in lines:
+        data, before = _valid(a)
+        column = middle - a.center_sample + before  # a partial echo starts late
+        place = (a.idx.kspace_encode_step_2, a.idx.kspace_encode_step_1, column)
+        placed.append(Readout(echoes.index(a.idx.contrast), *place, data))
+    return placed
 
 
 def _along_trajectory(lines: list[Any], encoding: Any) -> dict[str, Any]:
     size = encoding.reconSpace.matrixSize
     axes = lines[0].traj.shape[1]
     sides = (size.y, size.x) if axes == 2 else (size.z, size.y, size.x)
-    k = np.stack([a.traj for a in lines]).astype(float)[..., ::-1]  # x first in the file
+    first = max(int(a.discard_pre) for a in lines)
+    last = min(a.data.shape[1] - int(a.discard_post) for a in lines)
+    k = np.stack([a.traj[first:last, ::-1] for a in lines]).astype(float)  # x first in the file
     if np.abs(k).max() <= 0.5 + 1e-6:  # cycles a pixel: the convention of most converters
         k = k * np.asarray(sides)
-    y = np.stack([a.data for a in lines], axis=1)[None].astype(complex)
+    y = np.stack([a.data[:, first:last] for a in lines], axis=1)[None].astype(complex)
     several = y.shape[1] > 1
     return {"kspace": y if several else y[:, 0], "coils": several, "trajectory": k, "shape": sides}
 
 
 def _affine(header: Any, line: Any) -> np.ndarray:
-    """Return the affine (row, column, slice) to millimetres, in NIfTI's RAS axes."""
+    """Return the affine (row, column, slice) to millimetres."""
     space = header.encoding[0].reconSpace
     matrix, field = space.matrixSize, space.fieldOfView_mm
-    steps = [field.y / matrix.y, field.x / matrix.x, field.z / max(matrix.z, 1)]
+    steps = (field.y / matrix.y, field.x / matrix.x, field.z / max(matrix.z, 1))
     directions = np.array([line.phase_dir, line.read_dir, line.slice_dir], dtype=float)
     if np.abs(np.linalg.det(directions)) < 0.5:
         directions = np.eye(3)
-    affine = np.eye(4)
-    affine[:3, :3] = directions.T * steps
-    middle = np.array([matrix.y // 2, matrix.x // 2, matrix.z // 2])
-    affine[:3, 3] = np.array(line.position, dtype=float) - affine[:3, :3] @ middle
-    return np.asarray(np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine)  # DICOM's LPS to RAS
+    sides = (matrix.y, matrix.x, matrix.z)
+    return scanner_affine(sides, steps, directions, np.array(line.position))
 
 
 def write_mrd(path: Path, image: np.ndarray, std: np.ndarray) -> None:

@@ -13,6 +13,8 @@ from cofem.files import is_hdf5, parsed, path_of, read_archive, read_array, read
 from cofem.mri.files.mrd import read_mrd
 from cofem.mri.files.twix import read_twix
 
+NUMBERS = "biufc"  # NumPy's kinds of dtype that hold numbers
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -30,6 +32,10 @@ class Scan:
         From indices (row, column, slice) to millimetres; the identity where it is unknown.
     notes : tuple of str
         What was understood, and what was left out.
+    shape : tuple of int, or None
+        Of the images, with a trajectory.
+    calibration : array (coils, H, W), or None
+        Separate k-space for the sensitivities, zero where nothing was measured.
 
     Examples
     --------
@@ -47,6 +53,7 @@ class Scan:
     affine: np.ndarray | None = None
     notes: tuple[str, ...] = ()
     shape: tuple[int, ...] | None = None
+    calibration: np.ndarray | None = None
 
     def summary(self) -> str:
         """Say in a line what was understood."""
@@ -106,7 +113,11 @@ def read_scan(path: Any, *, coils: bool | None = None, index: int | None = None)
         if name.endswith(ending):
             if not file.is_file():
                 raise ValueError(f"path: {file} is not there")
-            return parsed(file, "path", reader)
+            found = parsed(file, "path", reader)
+            if found.kspace.dtype.kind not in NUMBERS:
+                raise ValueError(f"path: the k-space in {file} has entries {found.kspace.dtype}; "
+                                 "complex numbers are expected")  # fmt: skip
+            return found
     raise ValueError(f"path: {file} ends in none of {', '.join(readers)}")
 
 
@@ -165,7 +176,7 @@ def _matlab(file: Path, coils: bool | None) -> Scan:
     else:
         arrays = read_matlab(file, "path")
     numbers = {k: v for k, v in arrays.items() if getattr(v, "dtype", None) is not None
-               and v.dtype.kind in "biufc" and v.ndim >= 2}  # fmt: skip
+               and v.dtype.kind in NUMBERS and v.ndim >= 2}  # fmt: skip
     names = [k for k in numbers if k.lower() == "kspace"] or [
         k for k, v in numbers.items() if np.iscomplexobj(v)
     ]

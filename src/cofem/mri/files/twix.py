@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
-from cofem.mri.files.grid import Readout, on_grid
+from cofem.mri.files.grid import Readout, calibration_on_grid, on_grid, scanner_affine
 from cofem.mri.scanner.coils import noise_covariance
 
 CARTESIAN, VOLUME = 1, 4  # ucTrajectory, ucDimension in the protocol
@@ -24,7 +25,8 @@ def read_twix(file: Path, index: int | None = None) -> dict[str, Any]:
     Of several measurements in the file the last with images is read; noise scans of all of them
     give the covariance of the coils. Echoes and sets are contrasts, averages are averaged, of
     repetitions and phases of the heart the first is taken. Readouts are placed by the counters
-    relative to the line and the sample that the scanner calls the centre.
+    relative to the line and the sample that the scanner calls the centre. Readouts for calibration
+    alone are kept apart.
     """
     messages = io.StringIO()
     with contextlib.redirect_stdout(messages):  # which belongs to the answer
@@ -41,13 +43,12 @@ def read_twix(file: Path, index: int | None = None) -> dict[str, Any]:
     coils = kept[0].mdh.UsedChannels
     noise = [m.data for s in scans for m in s["mdb"] if m.is_flag_set("NOISEADJSCAN")]
     noise = [data for data in noise if len(data) == coils]
-    found = _placed(kept, scan["hdr"])
+    found = _placed(kept, scan["hdr"], _apart(scan, kept[0]))
     if noise:
         found["coil_covariance"] = noise_covariance(np.concatenate(noise, axis=1))
         notes.append(f"{len(noise)} noise readouts")
-    apart = sum(m.is_flag_set("PATREFSCAN") and not m.is_image_scan() for m in scan["mdb"])
-    if apart:
-        notes.append(f"{apart} readouts of a separate calibration left out")
+    if "calibration" in found:
+        notes.append(f"{len(_apart(scan, kept[0]))} readouts of a separate calibration")
     notes += [line for line in messages.getvalue().splitlines() if line.startswith("WARNING")]
     return found | {"notes": tuple(notes)}
 
@@ -100,7 +101,17 @@ def _refuse_others(file: Path, scan: dict[str, Any]) -> None:
             raise ValueError(f"path: {file} is not read here, because {reason}; {ELSEWHERE}")
 
 
-def _placed(lines: list[Any], header: dict[str, Any]) -> dict[str, Any]:
+def _apart(scan: dict[str, Any], like: Any) -> list[Any]:
+    """Return the readouts that are for calibration alone, of the slice and coils of ``like``."""
+    others = ("PHASCOR", "NOISEADJSCAN")
+    return [
+        m for m in scan["mdb"]
+        if m.is_flag_set("PATREFSCAN") and not m.is_image_scan() and m.cSlc == like.cSlc
+        and m.mdh.UsedChannels == like.mdh.UsedChannels and not any(map(m.is_flag_set, others))
+    ]  # fmt: skip
+
+
+def _placed(lines: list[Any], header: dict[str, Any], apart: list[Any]) -> dict[str, Any]:
     protocol = header.get("MeasYaps", {})
     contrasts = sorted({(m.cSet, m.cEco) for m in lines})
     oversampling = float(header.get("Dicom", {}).get("flReadoutOSFactor") or OVERSAMPLING)
@@ -113,15 +124,54 @@ def _placed(lines: list[Any], header: dict[str, Any]) -> dict[str, Any]:
     n_rows = _side(_number(protocol, "sKSpace", "lPhaseEncodingLines"), min(rows), max(rows))
     n_planes = _side(_number(protocol, "sKSpace", "lPartitions"), min(planes), max(planes))
     n_planes = n_planes if is_volume else 1
-    placed = []
-    for m, row, plane, start, end in zip(lines, rows, planes, starts, ends, strict=True):
+    shape = (n_planes, n_rows, n_columns)
+
+    def readout(m: Any) -> Readout:
         data = m.data[:, ::-1] if m.is_flag_set("REFLECT") else m.data
+        start, end = _columns(m)
         first = start + int(m.mdh.CenterCol)
-        placed.append(Readout(
-            contrasts.index((m.cSet, m.cEco)), plane + n_planes // 2, row + n_rows // 2,
+        plane = int(m.cPar) - int(m.mdh.CenterPar) if is_volume else 0
+        contrast = (m.cSet, m.cEco)
+        return Readout(
+            contrasts.index(contrast) if contrast in contrasts else 0,
+            plane + n_planes // 2, int(m.cLin) - int(m.mdh.CenterLin) + n_rows // 2,
             start + n_columns // 2, data[:, first : first + end - start + 1],
-        ))  # fmt: skip
-    return on_grid(placed, (n_planes, n_rows, n_columns), round(n_columns / oversampling))
+        )  # fmt: skip
+
+    found = on_grid([readout(m) for m in lines], shape, round(n_columns / oversampling))
+    calibration = [r for r in map(readout, apart) if _inside(r, shape)]
+    if calibration:
+        found["calibration"] = calibration_on_grid(calibration, shape, found["kspace"].shape[-1])
+    affine = _affine(lines[0].mdh.SliceData, protocol, shape, found["kspace"].shape[-1], base)
+    return found if affine is None else found | {"affine": affine}
+
+
+def _inside(readout: Readout, shape: tuple[int, int, int]) -> bool:
+    ends = (readout.plane, readout.row, readout.column + readout.data.shape[1] - 1)
+    starts = (readout.plane, readout.row, readout.column)
+    return all(a >= 0 and b < n for a, b, n in zip(starts, ends, shape, strict=True))
+
+
+def _affine(
+    place: Any, protocol: dict[str, Any], shape: tuple[int, int, int], columns: int, base: int
+) -> np.ndarray | None:
+    """Return the affine of the images, None where the file does not say where they lie.
+
+    The quaternion (w, x, y, z) of a readout is a rotation whose columns are the directions of
+    phase, readout and slice in the patient.
+    """
+    quaternion = np.array(list(place.Quaternion))
+    slices = protocol.get("sSliceArray", {}).get("asSlice") or [{}]
+    read, phase, thick = (
+        float(slices[0].get(name) or 0.0) for name in ("dReadoutFOV", "dPhaseFOV", "dThickness")
+    )
+    if np.abs(np.linalg.norm(quaternion) - 1) > 0.01 or min(read, phase, thick) <= 0:
+        return None
+    more = 1 + _real(protocol, "sKSpace", "dPhaseOversamplingForDialog")
+    steps = (phase * more / shape[1], read / base, thick / shape[0])
+    directions = Rotation.from_quat(np.roll(quaternion, -1)).as_matrix().T
+    position = [place.SlicePos.Sag, place.SlicePos.Cor, place.SlicePos.Tra]
+    return scanner_affine((shape[1], columns, shape[0]), steps, directions, np.array(position))
 
 
 def _columns(line: Any) -> tuple[int, int]:
@@ -138,10 +188,14 @@ def _side(said: int, first: int, last: int) -> int:
 
 
 def _number(protocol: dict[str, Any], *names: str, default: int = 0) -> int:
+    return int(_real(protocol, *names, default=default))
+
+
+def _real(protocol: dict[str, Any], *names: str, default: float = 0.0) -> float:
     value: Any = protocol
     for name in names:
         value = value.get(name, {}) if isinstance(value, dict) else {}
-    return int(value) if isinstance(value, (int, float)) else default
+    return float(value) if isinstance(value, (int, float)) else default
 
 
 def _twixtools() -> Any:

@@ -44,6 +44,7 @@ class Edges:
 
     def __init__(self, shape: tuple[int, ...], n_images: int, n_apart: int = 1) -> None:
         self.shape, self.n_images, self.n_apart = tuple(shape), n_images, n_apart
+        self.kind = (self.shape, n_images, n_apart)  # products with other edges of it are the same
         self.n_axes, self.size = len(shape), math.prod(shape)
         self.n_together = n_images // n_apart
         self.n_components = self.n_axes * self.n_together
@@ -82,12 +83,16 @@ class Edges:
         return xp.reshape(self._sum_back(xp.moveaxis(g, 2, 1)), (-1, self.n_images, self.size))
 
     def packed(self, tensor: Array) -> Array:
-        """Return T as :meth:`add_prior` wants it: NumPy's upper triangles as rows (B, …, P)."""
+        """Return T as :meth:`add_prior` wants it: NumPy's as upper triangles.
+
+        They are (B, lines, n(n+1)/2, width): what a line of pixels needs lies together.
+        """
         if not backend.is_numpy(tensor):
             return tensor
         rows, columns = np.triu_indices(self.n_components)
-        upper = np.asarray(tensor)[:, rows, columns].reshape(self.n_apart, self.size, -1)
-        return np.ascontiguousarray(np.swapaxes(upper, 1, 2))
+        upper = np.asarray(tensor)[:, rows, columns]
+        lines = upper.reshape(self.n_apart, -1, self.shape[-1], len(rows))
+        return np.ascontiguousarray(np.swapaxes(lines, 2, 3))
 
     def add_prior(self, x: Array, packed: Array, out: Array) -> Array:
         """Return out + Rᵀ T R x for a :meth:`packed` T; NumPy's ``out`` changes in place."""
@@ -95,7 +100,7 @@ class Edges:
         if backend.is_numpy(x):
             each = (-1, self.n_together, self.size)  # views: the parts of a row lie side by side
             sums = np.asarray(out).reshape(each)
-            _add_prior(xp.reshape(x, each), packed, self._lines, self.shape[-1], sums)
+            _add_prior(xp.reshape(x, each), packed, self._lines, sums)
             return sums.reshape(out.shape)
         inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (B·P, n, S)
         return out + self.adjoint(xp.moveaxis(inner, 2, 0))
@@ -160,12 +165,12 @@ def _adjoint(g: Any, previous: Any, out: Any) -> None:
 
 
 @compiled(**_OPTIONS)
-def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
+def _add_prior(x: Any, packed: Any, lines: Any, out: Any) -> None:
     """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory.
 
     Rows take the B groups of pixels of T in turn.
     """
-    n_images, n_axes = x.shape[1], lines.shape[0] + 1
+    n_images, n_axes, width = x.shape[1], lines.shape[0] + 1, packed.shape[3]
     n = n_axes * n_images
     g = np.empty((n, width), dtype=x.dtype)
     v = np.empty((n, width), dtype=x.dtype)
@@ -183,14 +188,14 @@ def _add_prior(x: Any, packed: Any, lines: Any, width: int, out: Any) -> None:
                 for j in range(1, width):
                     g[last + c, j] = x[s, c, here + j] - x[s, c, here + j - 1]
             v[:] = 0
-            k = 0
+            tensor, k = own[line], 0
             for a in range(n):
                 for j in range(width):
-                    v[a, j] += own[k, here + j] * g[a, j]
+                    v[a, j] += tensor[k, j] * g[a, j]
                 k += 1
                 for b in range(a + 1, n):
                     for j in range(width):
-                        value = own[k, here + j]
+                        value = tensor[k, j]
                         v[a, j] += value * g[b, j]
                         v[b, j] += value * g[a, j]
                     k += 1

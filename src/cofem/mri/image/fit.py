@@ -47,7 +47,9 @@ class ImageFit:
     def in_units(self, x: Array) -> np.ndarray:
         """Return scaled real images (…, I, P) as contrasts (…, L, P)."""
         scaled = backend.to_numpy(x).astype(np.float64)
-        return np.asarray(self.model.encoding.assembled(scaled) * self.units * self.phases)
+        images = self.model.encoding.assembled(scaled)
+        units = np.tile(self.units, (images.shape[-2] // len(self.units), 1))  # for every set
+        return np.asarray(images * units * self.phases)
 
     @property
     def image(self) -> np.ndarray:

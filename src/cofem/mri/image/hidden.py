@@ -18,15 +18,13 @@ What is probable is put back into the image, and everything that is possible wid
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from cofem import backend
-from cofem.backend import Random
+from cofem.backend import Array, Random
 from cofem.mri.image.fit import ImageFit
 from cofem.operators import Smoothing
 
@@ -37,6 +35,7 @@ RADII = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)  # up to 3 the discs of a grid diffe
 ODDS = 0.1  # that a pixel is part of a hidden disc of a given radius, before the data
 SLAB = 0.3  # amplitude of a disc, beside the images' level
 NORMAL_MEDIAN = 0.6745  # of |t|, where t is normal
+LEAST_PRECISION = 1e-6  # beside the largest: an average of squares may be zero
 MOST_LOG_ODDS = 50.0  # e^50 is certain enough, and does not overflow
 # A disc of this many standard deviations is overlooked in 5 % of the cases, by a test that sees one
 # in 5 % of the places where there is none (Currie, Analytical Chemistry 40, 586, 1968).
@@ -71,13 +70,17 @@ class Hidden:
     fit : ImageFit
     bright : boolean array (P,)
         Where the object is.
+    visible : boolean array (L, P)
+        Where the data see anything; twice as many rows where there are two sets of coil maps.
     seed : int
     """
 
-    def __init__(self, fit: ImageFit, bright: np.ndarray, seed: int) -> None:
+    def __init__(self, fit: ImageFit, bright: np.ndarray, visible: np.ndarray, seed: int) -> None:
         model, state = fit.model, fit.learned
         self.fit, self.shape = fit, model.edges.shape
-        self._bright = bright.reshape(self.shape)
+        self._axes = tuple(range(-len(self.shape), 0))
+        self._visible = visible.reshape(-1, *self.shape)
+        self._bright = bright.reshape(self.shape) & self._visible
         matrix = model.precision(state.prior, state.noise_std, phase=state.phase)
         like = model.first
         data, prior = matrix.pushes_apart(Random(seed, HIDING, 0), DRAWS, like)
@@ -87,19 +90,17 @@ class Hidden:
         if state.row is None:
             raise TypeError("the prior's pull is that of a mean that was solved for")
         force = matrix.prior_force(state.row)
-        self._force, self._chance, self._draws, self._pulls = (
-            backend.to_numpy(x).astype(np.float32)
-            for x in (matrix.images(force)[0, ...], by_chance, matrix.images(found),
-                      matrix.images(pulls))
+        self._parts = (
+            matrix.images(force)[0, ...], by_chance, matrix.images(found), matrix.images(pulls)
         )  # fmt: skip
         self._smooth = Smoothing(self.shape, PLACES)
 
     def put_back(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what is put back, and the variance of what may be there, (L, P), in units."""
-        pairs = [self._of_image(index) for index in range(len(self._force))]
+        pairs = [self._of_image(index) for index in range(self.fit.model.edges.n_images)]
         image, variance = (np.stack([pair[i].ravel() for pair in pairs]) for i in (0, 1))
-        spread = self.fit.model.encoding.assembled(np.sqrt(variance)) * self.fit.units
-        return self.fit.in_units(image), np.abs(spread) ** 2
+        # Of real and imaginary parts it is the sum: |√a + i√b|² = a + b.
+        return self.fit.in_units(image), np.abs(self.fit.in_units(np.sqrt(variance))) ** 2
 
     def detection_limit(self, radius: float) -> np.ndarray:
         """Return the amplitude that a disc must have to be noticed, (L, P), in units."""
@@ -110,7 +111,7 @@ class Hidden:
 
     def _of_image(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Sum over all discs that cover a pixel: at most one of them is there."""
-        odds, first, second, moved = np.zeros((4, *self.shape))
+        totals = np.zeros((4, *self.shape))
         for discs in self._discs(index, RADII):
             kernel, area = disc(self.shape, discs.radius)
             spread = discs.variance + SLAB**2
@@ -119,13 +120,12 @@ class Hidden:
             log = np.minimum(log - 0.5 * np.log(spread / discs.variance), MOST_LOG_ODDS)
             own = ODDS / area * np.exp(log)
             mean = share * discs.amplitude
-            for total, part in (
-                (odds, own),
-                (first, own * mean),
-                (second, own * (mean**2 + share * discs.variance)),
-                (moved, own * mean * discs.response),
-            ):
-                total += _correlated(part, kernel)
+            parts = own * np.stack([
+                np.ones_like(mean), mean, mean**2 + share * discs.variance, mean * discs.response
+            ])  # fmt: skip
+            totals += self._covering(parts, kernel)
+        totals *= self._visible[index % len(self._visible)]
+        odds, first, second, moved = totals
         odds = np.maximum(odds, np.finfo(float).tiny)
         there = odds / (1 + odds)
         # What is there with half the odds stays out of the image, and in the interval.
@@ -135,33 +135,47 @@ class Hidden:
         return image, np.maximum(variance, 0.0)
 
     def _discs(self, index: int, radii: tuple[float, ...]) -> Iterator[Discs]:
-        axes = tuple(range(-len(self.shape), 0))
-
-        def spectrum(x: np.ndarray) -> Any:
-            return np.fft.rfftn(x.reshape(*x.shape[:-1], *self.shape), axes=axes)
-
-        parts = [self._force[index], self._chance[:, index], self._draws[:, index],
-                 self._pulls[:, index]]  # fmt: skip
-        spectra = [spectrum(x) for x in parts]
+        parts = [x[..., index, :] for x in self._parts]
+        xp, fft = backend.namespace(parts[0]), backend.fft_module(parts[0])
+        bright = self._bright[index % len(self._bright)]
+        spectra = [
+            fft.rfftn(xp.reshape(x, (*x.shape[:-1], *self.shape)), axes=self._axes) for x in parts
+        ]
         for radius in radii:
             kernel, area = disc(self.shape, radius)
-            force, chance, draws, pulls = (
-                np.fft.irfftn(x * kernel, s=self.shape, axes=axes) for x in spectra
+            weight = backend.from_numpy(kernel, parts[0])
+            weight = xp.astype(weight, parts[0].dtype)
+            pull, chance, draws, pulls = (
+                fft.irfftn(x * weight, s=self.shape, axes=self._axes) for x in spectra
             )
-            precision = self._near(np.mean(chance**2, axis=0))
+            force = backend.to_numpy(pull).astype(float)
+            precision = self._near(xp.mean(chance**2, axis=0))
             if not precision.max() > 0:
                 precision = np.ones(self.shape)
-            precision = np.maximum(precision, 1e-6 * precision.max())
-            response = self._near(np.mean(draws * pulls, axis=0)) / area
+            precision = np.maximum(precision, LEAST_PRECISION * precision.max())
+            response = self._near(xp.mean(draws * pulls, axis=0)) / area
             # Where the model does not fit, the pull is larger than by chance everywhere.
-            scores = np.abs(force[self._bright]) / np.sqrt(precision[self._bright])
+            scores = np.abs(force[bright]) / np.sqrt(precision[bright])
             wrong = max(float(np.median(scores)) / NORMAL_MEDIAN, 1.0) if scores.size else 1.0
             yield Discs(
                 radius, force / precision, wrong**2 / precision, np.clip(response, 0.0, 1.0)
             )
 
-    def _near(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(self._smooth.forward(x.ravel())).reshape(self.shape)
+    def _near(self, x: Array) -> np.ndarray:
+        flat = backend.namespace(x).reshape(x, (-1,))
+        found = backend.to_numpy(self._smooth.forward(flat)).astype(float)
+        return np.asarray(found.reshape(self.shape))
+
+    def _covering(self, parts: np.ndarray, kernel: np.ndarray) -> np.ndarray:
+        """Sum what discs at all places (S, *shape) bring to the pixels that they cover."""
+
+        def summed(x: Array) -> Array:
+            fft = backend.fft_module(x)
+            spectrum = fft.rfftn(x, axes=self._axes) * backend.from_numpy(kernel, x)
+            found: Array = fft.irfftn(spectrum, s=self.shape, axes=self._axes)
+            return found
+
+        return backend.done_there(summed, parts, self._parts[0])
 
 
 def disc(shape: tuple[int, ...], radius: float) -> tuple[np.ndarray, float]:
@@ -173,11 +187,6 @@ def disc(shape: tuple[int, ...], radius: float) -> tuple[np.ndarray, float]:
     (5.0, 9.0)
     """
     squares = [(np.fft.fftfreq(side) * side) ** 2 for side in shape]
-    distance = sum(np.meshgrid(*squares, indexing="ij"))
-    inside = (distance <= radius**2).astype(float)
-    return np.fft.rfftn(inside).real, float(math.fsum(inside.ravel()))
-
-
-def _correlated(x: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-    axes = tuple(range(x.ndim))
-    return np.asarray(np.fft.irfftn(np.fft.rfftn(x) * kernel, s=x.shape, axes=axes))
+    distance = np.sum(np.meshgrid(*squares, indexing="ij"), axis=0)
+    inside = np.where(distance <= radius**2, 1.0, 0.0)
+    return np.fft.rfftn(inside).real, float(inside.sum())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cofem import backend
+from cofem.backend import Array
 from cofem.mri.image.fit import Measured
 from cofem.mri.image.held_out import CENTRES, Evidence
 from cofem.operators import Smoothing
@@ -56,7 +58,7 @@ class Spread:
             own = cls(data, None).std(plain) ** 2
             return cls(data, None, np.sqrt(1 + marks / np.where(own > 0, own, 1)))
         radius = data.image_radius()
-        curves = evidence.curve()
+        curves = np.tile(evidence.curve(), (data.n_sets, 1))
         logs = np.log(np.maximum(radius, CENTRES[0]))
         filters = np.stack([np.exp(np.interp(logs, np.log(CENTRES), c)) for c in curves])
         own = cls(data, filters).std(plain) ** 2
@@ -70,14 +72,19 @@ class Spread:
         if self.filters is None:
             return np.asarray(plain * self.map)
         shape = (*plain.shape[:-1], *self.data.shape)
-        axes = tuple(range(-len(self.data.shape), 0))
-        k = np.fft.fftn(plain.reshape(shape), axes=axes) * (self.filters - 1)
-        more = np.fft.ifftn(k, axes=axes).reshape(plain.shape)
+        more = backend.done_there(self._filtered, plain.reshape(shape), self.data.like)
+        more = more.reshape(plain.shape)
         # What was measured is known up to its noise: only the rest is changed.
         more = more - self.data.seen(more)
         if not np.iscomplexobj(plain):
             more = more.real
         return np.asarray((plain + more) * self.map)
+
+    def _filtered(self, x: Array) -> Array:
+        fft, axes = backend.fft_module(x), tuple(range(-len(self.data.shape), 0))
+        filters = backend.from_numpy(np.asarray(self.filters) - 1, x)
+        found: Array = fft.ifftn(fft.fftn(x, axes=axes) * filters, axes=axes)
+        return found
 
     def std(self, plain: np.ndarray) -> np.ndarray:
         """Return the standard deviation (L, P) from draws of the Gaussian posterior."""
@@ -86,7 +93,8 @@ class Spread:
 
 
 def _averaged(x: np.ndarray, data: Measured, width: float) -> np.ndarray:
-    return np.asarray(np.maximum(Smoothing(data.shape, width).forward(x), 0.0))
+    averaged = backend.done_there(Smoothing(data.shape, width).forward, x, data.like)
+    return np.asarray(np.maximum(averaged, 0.0))
 
 
 def dark_pixels(image: np.ndarray, data: Measured) -> np.ndarray:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from cofem import backend
 from cofem.backend import Array, Random
@@ -52,6 +51,7 @@ class Cosines:
         self.shape = tuple(shape)
         self._numbers = tuple(max(1, min(most, side // 4)) for side in shape)
         self.count = math.prod(self._numbers)
+        self.kind = (self.shape, self._numbers, centered)  # these decide the cosines
         self._axes = [
             _cosines(side, number, centered)
             for side, number in zip(shape, self._numbers, strict=True)
@@ -76,8 +76,8 @@ class Cosines:
         """Whether :meth:`gram` is small enough to be factored in every iteration."""
         return len(self.shape) == 2 and self.count <= MOST_MIXED
 
-    def gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return Cᵀ diag(weights) C, (count, count), for weights (P,) of a picture.
+    def gram(self, weights: Array) -> Array:
+        """Return Cᵀ diag(weights) C, (…, count, count), for weights (…, P) of pictures.
 
         Examples
         --------
@@ -85,10 +85,16 @@ class Cosines:
         >>> bool(np.allclose(waves.gram(np.ones(64)), np.eye(4)))
         True
         """
-        rows, columns = (np.einsum("ia,ib->iab", c, c).reshape(len(c), -1) for c in self._axes)
+        xp = backend.namespace(weights)
+        rows, columns = (
+            xp.reshape(c[:, :, None] * c[:, None, :], (c.shape[0], -1))
+            for c in self._matrices(weights)
+        )
         a, b = self._numbers
-        both = (rows.T @ weights.reshape(self.shape) @ columns).reshape(a, a, b, b)
-        return np.asarray(both.transpose(0, 2, 1, 3).reshape(a * b, a * b))
+        own = xp.reshape(weights, (-1, *self.shape))
+        both = xp.reshape(xp.matmul(xp.matmul(rows.T, own), columns), (-1, a, a, b, b))
+        both = xp.permute_dims(both, (0, 1, 3, 2, 4))
+        return xp.reshape(both, (*weights.shape[:-1], a * b, a * b))
 
     def _applied(self, x: Array, sides: tuple[int, ...], transposed: bool) -> Array:
         xp = backend.namespace(x)
@@ -246,16 +252,12 @@ class PhaseField:
 def _mixture(block: PhaseBlock, known: Array) -> Array:
     """Return L⁻ᵀ of every contrast, L Lᵀ = I + S Cᵀ diag(known · u²) C S."""
     xp = backend.namespace(block.sizes)
-    sizes, u, precision = (
-        backend.to_numpy(x).astype(np.float64) for x in (block.sizes, block.magnitude, known)
-    )
-    found = np.empty((*sizes.shape, sizes.shape[1]))
-    for index, size in enumerate(sizes):
-        gram = block.waves.gram(precision[index] * u[index] ** 2)
-        lower = np.linalg.cholesky(np.eye(len(size)) + size[:, None] * gram * size)
-        inverse, _ = scipy.linalg.lapack.dtrtri(lower, lower=1)
-        found[index] = inverse.T
-    return xp.astype(backend.from_numpy(found, block.sizes), block.sizes.dtype)
+    sizes, u, precision = (xp.astype(x, xp.float64) for x in (block.sizes, block.magnitude, known))
+    gram = block.waves.gram(precision[:, None] * u**2)
+    eye = xp.eye(sizes.shape[1], dtype=xp.float64, device=backend.device_of(sizes))
+    known_all = eye + sizes[:, :, None] * gram * sizes[:, None, :]
+    found = [backend.inverse_cholesky(known_all[i, ...]).T for i in range(sizes.shape[0])]
+    return xp.astype(xp.stack(found), block.sizes.dtype)
 
 
 def _times(rows: Array, matrices: Array) -> Array:

@@ -76,7 +76,7 @@ def reconstruct_image(
         # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
         fold = fitted(data.without(left_out), smooth, final.phases if smooth.any() else None)
         evidence.add(fold, data, left_out, seed + index)
-    hidden = Hidden(final, ~dark_pixels(final.image, data), seed)
+    hidden = Hidden(final, ~dark_pixels(final.image, data), data.visible(), seed)
     put_back, marks = hidden.put_back()
     plain = final.draws(n_samples, seed)
     spread = Spread.learned(data, final.image, plain, evidence, marks)
@@ -85,9 +85,8 @@ def reconstruct_image(
 
 
 def _needs_phase(data: Measured) -> bool:
-    coils = 1 if data.sensitivities is None else data.sensitivities.shape[1]
-    counts = data.mask.sum(axis=tuple(range(1, data.mask.ndim))) * coils
-    return bool(counts.max() < ENOUGH_SAMPLES * np.prod(data.shape))
+    counts = data.mask.sum(axis=tuple(range(1, data.mask.ndim))) * data.n_coils
+    return data.n_sets == 1 and bool(counts.max() < ENOUGH_SAMPLES * np.prod(data.shape))
 
 
 def _chosen_phase(

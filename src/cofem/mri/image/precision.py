@@ -99,7 +99,7 @@ class ImagePrecision:
     def bulk_parts(self) -> Bulk:
         """Return what :meth:`bulk` is made of: what changes between iterations is its input."""
         phase, encoding, edges = self.phase, self.encoding, self.edges
-        waves = None if phase is None else phase.waves
+        waves = () if phase is None else (phase.waves.kind, phase.mix is not None)
         moving = encoding.moving(self.factor)
         inputs = [self.factor, self._packed, *moving]
         if phase is not None:
@@ -114,7 +114,7 @@ class ImagePrecision:
             at = encoding.moved(more[: len(moving)])
             return ImagePrecision(at, edges, _Packed(packed), factor, phase=own).bulk(rows)
 
-        return Bulk((encoding.plan, edges, waves), tuple(inputs), apply)
+        return Bulk((), tuple(inputs), apply, (encoding.kind, edges.kind, waves))
 
     def with_unit_scale(self) -> ImagePrecision:
         """Return itself: the scale is one."""

@@ -48,13 +48,8 @@ def checked_data(
                 f"kspace has shape {y.shape}; with sensitivities it is (L, coils, H, W) or "
                 "(L, coils, D, H, W)"
             )
-        if s.shape not in (y.shape, y.shape[1:]):
-            raise ValueError(
-                f"sensitivities has shape {s.shape}; expected {y.shape[1:]}, the coils and "
-                f"the image axes of kspace, or {y.shape}"
-            )
+        coils = _maps(s, y.shape)
         shape = y.shape[2:]
-        coils = np.ascontiguousarray(np.broadcast_to(s, y.shape))
     if min(y.shape) < 1 or math.prod(shape) < 2:
         raise ValueError(f"kspace has shape {y.shape}: it is empty")
     sampled = _mask(mask, y, shape)
@@ -73,7 +68,10 @@ def checked_data(
     y = np.where(with_coils, y, 0)
     if not y.any():
         raise ValueError("kspace is zero at every sample: there is nothing to reconstruct")
+    doubts.doubt_numbers(y)
     doubts.doubt_order(y, sampled, centered)
+    if centered:
+        doubts.doubt_place(y, sampled)
     if coils is not None:
         doubts.doubt_maps(y, sampled, coils)
     elif real:
@@ -94,11 +92,11 @@ def _whitened(data: KSpace, covariance: Any) -> KSpace:
         covariance = own_noise(data.kspace, data.mask, data.radius())
     if covariance is None:
         return data
-    matrix = whitening(covariance, data.sensitivities.shape[1])
+    matrix = whitening(covariance, data.n_coils)
     return replace(
         data,
-        kspace=mixed(data.kspace, matrix, 1),
-        sensitivities=mixed(data.sensitivities, matrix, 1),
+        kspace=mixed(data.kspace, matrix, len(data.shape)),
+        sensitivities=mixed(data.sensitivities, matrix, len(data.shape)),
     )
 
 
@@ -109,6 +107,19 @@ def _compressed(data: KSpace) -> KSpace:
         return data
     kspace, maps = compress_coils(data.kspace, number, data.sensitivities)
     return replace(data, kspace=kspace, sensitivities=maps)
+
+
+def _maps(s: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return sensitivities (L, C, *axes), of several sets (L, M, C, *axes)."""
+    n_contrasts, *rest = shape
+    if s.shape in (shape, tuple(rest)):
+        return np.ascontiguousarray(np.broadcast_to(s, shape))
+    if s.ndim == len(shape) + 1 and s.shape[2:] == tuple(rest) and s.shape[0] in (1, n_contrasts):
+        return np.ascontiguousarray(np.broadcast_to(s, (n_contrasts, *s.shape[1:])))
+    raise ValueError(
+        f"sensitivities has shape {s.shape}; expected {tuple(rest)}, the coils and the image axes "
+        f"of kspace, or {shape}, or (1, sets, {', '.join(map(str, rest))})"
+    )
 
 
 def _mask(mask: Any, y: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -137,5 +148,6 @@ def _numbers(x: Any, name: str, finite: bool = True) -> np.ndarray:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{name} must be an array of numbers, got dtype {array.dtype}")
     if finite and not np.isfinite(array).all():
-        raise ValueError(f"{name} contains NaN or Inf")
+        hint = "; where that means not measured, give a mask" if name == "kspace" else ""
+        raise ValueError(f"{name} contains NaN or Inf{hint}")
     return array

@@ -1,16 +1,13 @@
-"""Coils: their noise, fewer of them, and their sensitivities from the middle of k-space."""
+"""Coils: their noise, and fewer of them."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
-from cofem.mri.scanner.measured import central_block
-from cofem.mri.scanner.noise import FARTHEST, MEDIAN_OF_POWER
+from cofem.mri.scanner.noise import farthest_power
 
-LEAST_CALIBRATION = 12  # lines: below this ESPIRiT's kernels of 6 see hardly anything
 PLENTY = 8  # coils up to which all are kept
 # A combination of coils is kept if it has this much of the weakest one's power, which is noise,
 # and this much of the strongest one's.
@@ -84,7 +81,7 @@ def whiten_coils(
     kspace : array (L, coils, …)
     covariance : array (coils, coils)
         As :func:`noise_covariance` gives it.
-    sensitivities : array (coils, …) or (L, coils, …), optional
+    sensitivities : array (coils, …), (L, coils, …) or (L, sets, coils, …), optional
 
     Returns
     -------
@@ -98,29 +95,24 @@ def whiten_coils(
     """
     y = np.asarray(kspace)
     matrix = whitening(covariance, y.shape[1])
-    if sensitivities is None:
-        return mixed(y, matrix, 1), None
-    s = np.asarray(sensitivities)
-    return mixed(y, matrix, 1), mixed(s, matrix, 0 if s.ndim == y.ndim - 1 else 1)
+    return _both_mixed(y, sensitivities, matrix)
 
 
 def own_noise(kspace: np.ndarray, mask: np.ndarray, radius: np.ndarray) -> np.ndarray | None:
     """Return a diagonal covariance where one coil is far noisier than the others, else None.
 
-    From the samples farthest out, as :func:`cofem.mri.scanner.noise.noise_ceiling`; (L, C, *shape).
+    From the samples farthest from the centre of k-space (L, C, *shape).
     """
-    powers = []
-    for y, sampled, distance in zip(kspace, mask, radius, strict=True):
-        far = sampled & (distance >= np.quantile(distance[sampled], 1 - FARTHEST))
-        powers.append(np.median(np.abs(y[:, far]) ** 2, axis=1) / MEDIAN_OF_POWER)
-    power = np.mean(powers, axis=0)
+    triples = zip(kspace, mask, radius, strict=True)
+    power = np.mean([farthest_power(*triple) for triple in triples], axis=0)
     if not power.min() > 0 or power.max() < LOUD**2 * np.median(power):
         return None
     return np.diag(power)
 
 
-def mixed(coils: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
-    """Multiply the axis of coils by a matrix."""
+def mixed(coils: np.ndarray, matrix: np.ndarray, n_axes: int) -> np.ndarray:
+    """Multiply coils (…, C, *shape) with ``n_axes`` image axes by a matrix."""
+    axis = -1 - n_axes
     return np.moveaxis(np.tensordot(matrix, coils, axes=(1, axis)), 0, axis)
 
 
@@ -134,7 +126,7 @@ def compress_coils(
     kspace : array (L, coils, …)
     number : int
         How many to keep.
-    sensitivities : array (coils, …) or (L, coils, …), optional
+    sensitivities : array (coils, …), (L, coils, …) or (L, sets, coils, …), optional
         Combined in the same way.
 
     Returns
@@ -155,10 +147,16 @@ def compress_coils(
     if not 1 <= number <= y.shape[1]:
         raise ValueError(f"number must be from 1 to {y.shape[1]}, the coils, got {number}")
     chosen = _combinations(y)[1][:number]
+    return _both_mixed(y, sensitivities, chosen)
+
+
+def _both_mixed(
+    y: np.ndarray, sensitivities: Any, matrix: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
+    n_axes = y.ndim - 2
     if sensitivities is None:
-        return mixed(y, chosen, 1), None
-    s = np.asarray(sensitivities)
-    return mixed(y, chosen, 1), mixed(s, chosen, 0 if s.ndim == y.ndim - 1 else 1)
+        return mixed(y, matrix, n_axes), None
+    return mixed(y, matrix, n_axes), mixed(np.asarray(sensitivities), matrix, n_axes)
 
 
 def coils_enough(kspace: np.ndarray) -> int:
@@ -187,62 +185,3 @@ def _combinations(kspace: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     flat = np.moveaxis(kspace, 1, 0).reshape(kspace.shape[1], -1)
     powers, vectors = np.linalg.eigh(flat @ flat.conj().T)
     return powers[::-1], np.asarray(vectors[:, ::-1].conj().T)
-
-
-def coil_sensitivities(kspace: Any, calibration: int | None = None) -> np.ndarray:
-    """Estimate sensitivities by ESPIRiT (Uecker et al. 2014), through SigPy.
-
-    Parameters
-    ----------
-    kspace : array (coils, H, W) or (L, coils, H, W), centred; (coils, D, H, W) is a volume
-        where its middle is fully sampled in three dimensions. Of several contrasts the first
-        is used.
-    calibration : int, optional
-        Side of the fully sampled middle. None: as large as it is, at most 24. A warning says
-        so where there is no such block.
-
-    Returns
-    -------
-    array (coils, H, W) or (coils, D, H, W)
-        Complex; their squares sum to one inside the object and they are zero outside.
-
-    Examples
-    --------
-    >>> coil_sensitivities(np.zeros((8, 8)))
-    Traceback (most recent call last):
-    ValueError: kspace has shape (8, 8); expected (coils, H, W)
-    """
-    try:
-        from sigpy.mri.app import EspiritCalib
-    except ImportError:
-        raise ImportError(
-            "estimating sensitivities by ESPIRiT needs SigPy: pip install sigpy, or give your own"
-        ) from None
-    y = np.asarray(kspace)
-    if y.ndim == 5 or (y.ndim == 4 and not _is_volume(y)):
-        y = y[0]
-    if y.ndim not in (3, 4):
-        raise ValueError(f"kspace has shape {y.shape}; expected (coils, H, W)")
-    block = central_block(np.any(y != 0, axis=0))
-    sides = [int(np.any(block, axis=_others(block, a)).sum()) for a in range(block.ndim)]
-    found = min([side for side, n in zip(sides, block.shape, strict=True) if side < n] or sides)
-    width = min(24, max(found, LEAST_CALIBRATION)) if calibration is None else calibration
-    if found < min(width, LEAST_CALIBRATION):
-        warnings.warn(
-            f"the fully sampled middle of k-space is {found} samples wide; ESPIRiT needs about "
-            "24 to tell the coils' sensitivities. Give a separate calibration scan.",
-            UserWarning,
-            stacklevel=2,
-        )
-    maps = EspiritCalib(y.astype(np.complex64), calib_width=width, show_pbar=False).run()
-    return np.asarray(maps, dtype=np.complex128)
-
-
-def _is_volume(y: np.ndarray) -> bool:
-    """Whether the second axis of four is one of a volume: its middle plane is the loudest."""
-    power = np.sum(np.abs(y) ** 2, axis=(0, 2, 3))
-    return bool(y.shape[1] > 1 and power.argmax() == y.shape[1] // 2 and power.max() > 4 * power[0])
-
-
-def _others(x: np.ndarray, axis: int) -> tuple[int, ...]:
-    return tuple(a for a in range(x.ndim) if a != axis)

@@ -5,13 +5,20 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import scipy.fft
 
 from cofem.mri.scanner.mirror import mirrored
+from cofem.mri.scanner.noise import farthest_power
 
 NOT_REAL = 0.1  # of the power may differ between samples and their mirror images
 CORNER = 10.0  # times the power of the centre, in the corners: the other order of frequencies
 MISSING = 0.2  # of the samples that the mask promises may be exactly zero
-UNFIT = 0.3  # of the low frequencies' power may be what no image through the maps explains
+# Of the low frequencies' power, what no image through the maps explains: less than 0.01 for
+# estimated maps, 0.37 and more for transposed or flipped ones.
+UNFIT = 0.05
+UNSEEN = 0.3  # of that power may be where the maps are zero
+FEW = 10  # numbers without a phase that are no accident
+ACROSS = 0.5  # an image that lies across its border is this much narrower when it is moved
 NEAR = 16  # a box of a sixteenth of every axis is the centre
 
 
@@ -66,26 +73,97 @@ def doubt_mask(y: np.ndarray, mask: np.ndarray, given: bool) -> None:
              + (cause if outside > 0.01 else ""))  # fmt: skip
 
 
-def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
-    """Warn where the low frequencies of the coils fit no image seen through the maps."""
+def doubt_numbers(y: np.ndarray) -> None:
+    """Warn where k-space has no phase: magnitudes, or images instead of k-space."""
+    if np.count_nonzero(y) > FEW and not y.imag.any():
+        kind = "are not negative" if y.real.min() >= 0 else "are real"
+        warn(
+            f"the numbers of kspace {kind}, as of an image or of magnitudes; k-space is complex "
+            "(mri.to_kspace makes it from images)"
+        )
+
+
+def doubt_place(y: np.ndarray, mask: np.ndarray) -> None:
+    """Warn where an image, its centre at index 0 here, lies across its border.
+
+    So it does where k-space was centred but the image was not: fftshift(fft2(image)).
+    """
     axes = tuple(range(1 - mask.ndim, 0))
+    power = np.abs(scipy.fft.ifftn(y * _window(mask), axes=axes)) ** 2
+    for axis in range(1 - mask.ndim, 0):
+        side = y.shape[axis]
+        others = tuple(a for a in range(y.ndim) if a != y.ndim + axis)
+        marginal = power.sum(axis=others)
+        distance = np.fft.fftfreq(side)
+        spread, moved = (float(np.sum(marginal * d**2)) for d in (distance, 0.5 - np.abs(distance)))
+        if moved >= ACROSS * spread:
+            return
+    warn(
+        "the images lie across their borders: their centre is in the corners. Was k-space made as "
+        "fftshift(fft2(image))? Centred k-space is fftshift(fft2(ifftshift(image))), see "
+        "mri.to_kspace"
+    )
+
+
+def _window(mask: np.ndarray) -> np.ndarray:
+    """Return a Gaussian over the low frequencies, (*shape)."""
     window = np.ones(mask.shape[1:])
     for axis, side in enumerate(mask.shape[1:]):
         wave = np.exp(-0.5 * (np.fft.fftfreq(side) * NEAR) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim - 1)])
-    images = np.fft.ifftn(y * window, axes=axes, norm="ortho")
-    power = np.sum(np.abs(maps) ** 2, axis=1)
-    seen = power > 1e-3 * power.max()
-    fit = np.sum(maps.conj() * images, axis=1) / np.where(seen, power, 1)
-    left = np.sum(np.abs(images - maps * fit[:, None]) ** 2, axis=1)
-    total = float(np.sum(np.abs(images) ** 2))
-    share = float(left.sum()) / total if total > 0 else 0.0
-    if share > UNFIT:
+    return window
+
+
+def _noise_in(y: np.ndarray, mask: np.ndarray, window: np.ndarray) -> float:
+    """Return the power of the noise of all coils behind a window."""
+    grids = np.meshgrid(*[np.fft.fftfreq(n) for n in mask.shape[1:]], indexing="ij")
+    radius = np.sqrt(np.sum(np.stack(grids) ** 2, axis=0))
+    powers = (farthest_power(a, m, radius).sum() for a, m in zip(y, mask, strict=True))
+    return float(sum(p * np.sum(m * window**2) for p, m in zip(powers, mask, strict=True)))
+
+
+def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
+    """Warn where the low frequencies of the coils fit no image seen through the maps."""
+    if not maps.any():
+        raise ValueError("sensitivities are zero everywhere")
+    window = _window(mask)
+    noise = _noise_in(y, mask, window)
+    axes = tuple(range(1 - mask.ndim, 0))
+    for axis, side in zip(axes, mask.shape[1:], strict=True):
+        if side % 4 == 0:  # the window has faded there: every other pixel says it all
+            y, window = (_middle_half(x, axis) for x in (y, window))
+            maps = np.moveaxis(np.moveaxis(maps, axis, -1)[..., ::2], -1, axis)
+    images = scipy.fft.ifftn(y * window, axes=axes, norm="ortho")
+    sets = maps[:, None] if maps.ndim == y.ndim else maps
+    # At every pixel, what the maps can show of the coils' images: least squares.
+    both = np.einsum("lmc...,lnc...->l...mn", sets.conj(), sets)
+    trace = np.trace(both, axis1=-2, axis2=-1).real
+    both = both + 1e-6 * max(float(trace.max()), 1e-300) * np.eye(sets.shape[1])
+    seen = np.einsum("lmc...,lc...->l...m", sets.conj(), images)
+    fit = np.moveaxis(np.linalg.solve(both, seen[..., None])[..., 0], -1, 1)
+    left = images - np.einsum("lmc...,lm...->lc...", sets, fit)
+    total = float(np.sum(np.abs(images) ** 2)) - noise
+    power = np.sum(np.abs(left) ** 2, axis=1)
+    # Where no coil sees anything, the edges of low frequencies alone may reach.
+    dark = trace <= 1e-3 * trace.max()
+    inside, outside = (
+        float(power[where].sum()) - noise * float(where.mean()) for where in (~dark, dark)
+    )
+    share = (inside + outside) / total if total > 0 else 0.0
+    if total > 0 and (inside > UNFIT * total or outside > UNSEEN * total):
         warn(
             f"sensitivities: {100 * share:.0f} % of the power of the low frequencies fits no image "
             "seen through these maps. Are they in the other order (centered), transposed, of "
-            "other coils, or is the object cut off by a small field of view?"
+            "other coils, or is the object wider than the field of view (two sets of maps)?"
         )
+
+
+def _middle_half(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return the lower half of the frequencies along an axis, in FFT order."""
+    first, last = np.split(np.moveaxis(x, axis, -1), [x.shape[axis] // 2], axis=-1)
+    quarter = x.shape[axis] // 4
+    kept = np.concatenate([first[..., :quarter], last[..., -quarter:]], axis=-1)
+    return np.moveaxis(kept, -1, axis)
 
 
 def doubt_real(y: np.ndarray, mask: np.ndarray, axes: tuple[int, ...]) -> None:

@@ -2,7 +2,8 @@
 
 The models work on real images: I = L of them where the contrasts are real, I = 2L where
 they are complex, all real parts first. Images are rows (S, I, P). Frequencies stand in FFT
-order here, whatever the caller uses.
+order here, whatever the caller uses. Where M images of a contrast lie over each other, each seen
+through its own set of sensitivities, they are M · L images, the first set's first.
 """
 
 from __future__ import annotations
@@ -16,11 +17,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.scanner.mirror import mirrored
-
-
-class Plan:
-    """Stands for the samples and the transform that an encoding and its turned ones share."""
+from cofem.mri.scanner.mirror import mirrored, varying_axes
 
 
 class Encoding(ABC):
@@ -34,14 +31,14 @@ class Encoding(ABC):
     shape : tuple of int
         The image axes.
     n_parts : int
-        1 for real contrasts, 2 for complex ones.
+        Images of a contrast: 1 for real ones, 2 for complex ones, times the sets.
     samples : array (L,)
         Measured numbers (complex) of every contrast, coils counted.
-    plan : Plan
-        With the same one, products differ only by what :meth:`moving` returns.
+    kind : tuple
+        Products of one kind differ only by what :meth:`moving` returns.
     """
 
-    plan: Plan
+    kind: tuple[Any, ...] = ()
     shape: tuple[int, ...]
     n_parts: int
     samples: np.ndarray
@@ -67,7 +64,7 @@ class Encoding(ABC):
         raise TypeError("real images have no phase")
 
     def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the arrays that :meth:`turned` changes, in the precision of ``like``."""
+        """Return the arrays that products need, in the precision of ``like``."""
         return ()
 
     def moved(self, moving: tuple[Array, ...]) -> Encoding:
@@ -88,28 +85,6 @@ class Encoding(ABC):
         return xp.sum(xp.reshape(of_images, (self.n_parts, -1)), axis=0)
 
 
-def make_encoding(
-    mask: Array, sensitivities: Array | None, real: bool, phase: Array | None = None
-) -> Encoding:
-    """Choose the cheapest encoding.
-
-    Parameters
-    ----------
-    mask : array (L, *shape) of 0.0 and 1.0
-    sensitivities : array (L, C, *shape), optional
-    real : bool
-    phase : array (L, *shape), optional
-        Numbers of modulus one; complex images are what is left without this phase.
-    """
-    if sensitivities is None:
-        if real:
-            return RealEncoding(mask)
-        sensitivities = mask[:, None, ...] * 0 + 1 if phase is None else phase[:, None, ...]
-    elif phase is not None:
-        sensitivities = sensitivities * phase[:, None, ...]
-    return CoilEncoding(mask, sensitivities, real)
-
-
 @final
 class RealEncoding(Encoding):
     """One coil and real images: one pair of real transforms a product.
@@ -122,7 +97,7 @@ class RealEncoding(Encoding):
 
     def __init__(self, mask: Array) -> None:
         xp = backend.namespace(mask)
-        self.plan, self.shape = Plan(), tuple(mask.shape[1:])
+        self.shape = tuple(mask.shape[1:])
         self._copies: dict[Any, Array] = {}  # of the weights, in other precisions
         self._axes = tuple(range(-len(self.shape), 0))
         self._cut = varying_axes(mask)
@@ -130,6 +105,7 @@ class RealEncoding(Encoding):
         half = [slice(None)] * both.ndim
         half[last] = slice(0, self.shape[last] // 2 + 1)
         self._weights = both[tuple(half)]
+        self.kind = ("real", tuple(mask.shape), self._cut)
         self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes))
         self._mean = xp.mean(mask, axis=self._axes)
 
@@ -158,6 +134,16 @@ class RealEncoding(Encoding):
         """Return the contrasts."""
         return x
 
+    def moving(self, like: Array) -> tuple[Array, ...]:
+        """Return the weights of the samples."""
+        return (self._weights_like(like),)
+
+    def moved(self, moving: tuple[Array, ...]) -> RealEncoding:
+        """Return the encoding of other samples."""
+        found = copy.copy(self)
+        found._weights, found._copies = moving[0], {}
+        return found
+
     def _filter(self, x: Array, spectrum: Array) -> Array:
         xp, fft = backend.namespace(x), backend.fft_module(x)
         image = xp.reshape(x, (*x.shape[:-1], *self.shape))
@@ -169,129 +155,10 @@ class RealEncoding(Encoding):
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
-        if factor.dtype not in self._copies:
-            self._copies[factor.dtype] = xp.astype(self._weights, factor.dtype, copy=False)
-        weights = self._copies[factor.dtype]
-        return weights * xp.reshape(factor, (-1, *[1] * len(self.shape)))
+        return self._weights_like(factor) * xp.reshape(factor, (-1, *[1] * len(self.shape)))
 
-
-@final
-class CoilEncoding(Encoding):
-    """Several coils, each seeing the image through its complex sensitivity."""
-
-    def __init__(self, mask: Array, sensitivities: Array, real: bool) -> None:
-        xp = backend.namespace(mask)
-        self.plan, self.shape, self.n_parts = Plan(), tuple(mask.shape[1:]), 1 if real else 2
-        self._axes = tuple(range(-len(self.shape), 0))
-        self._cut = varying_axes(mask)
-        self._mask, self._coils = mask[:, None, ...], sensitivities
-        self._copies: dict[Any, Array] = {}  # of the coils, in other precisions
-        n_coils = sensitivities.shape[1]
-        self.samples = backend.to_numpy(xp.sum(mask, axis=self._axes)) * n_coils
-        power = xp.sum(backend.abs_squared(sensitivities), axis=1)
-        seen = xp.reshape(power, (power.shape[0], -1))
-        mean = xp.mean(mask, axis=self._axes)
-        self._diagonal = xp.concat([seen * mean[:, None]] * self.n_parts)
-
-    def adjoint(self, kspace: Array) -> Array:
-        """Φᴴ y, (I, P)."""
-        if kspace.ndim == 1 + len(self.shape):  # one coil that is not spoken of
-            kspace = kspace[:, None, ...]
-        return self._combined(kspace[None, ...], self._coils, self._axes)[0, ...]
-
-    def gram(self, x: Array, factor: Array) -> Array:
-        """Return factor ∘ ΦᴴΦ x."""
-        fft = backend.fft_module(x)
-        coils = self._coils_like(x)
-        images = self._complex(x)[:, :, None, ...]
-        transform = fft.fftn(coils * images, axes=self._cut, norm="ortho")
-        transform *= self._spectrum(factor)
-        return self._combined(transform, coils, self._cut)
-
-    def draw(self, random: Random, number: int, factor: Array) -> Array:
-        """Draw from N(0, factor ∘ ΦᴴΦ)."""
-        xp = backend.namespace(factor)
-        like = xp.astype(factor, backend.complex_dtype(factor.dtype, xp))
-        noise = random.normal((number, *self._coils.shape), like)
-        # Each part of the circular Φᴴn has half its covariance.
-        noise *= self._spectrum(2 * factor) ** 0.5
-        return self._combined(noise, self._coils_like(factor), self._cut)
-
-    def diagonal(self) -> Array:
-        """Return the diagonal of ΦᴴΦ."""
-        return self._diagonal
-
-    def turned(self, turn: Array) -> CoilEncoding:
-        """Return the encoding of images that were divided by ``turn``, (L, P)."""
-        xp = backend.namespace(turn)
-        coils = self._coils * xp.reshape(turn, (turn.shape[0], 1, *self.shape))
-        return self._with_coils(coils)
-
-    def moving(self, like: Array) -> tuple[Array, ...]:
-        """Return the coils."""
-        return (self._coils_like(like),)
-
-    def moved(self, moving: tuple[Array, ...]) -> CoilEncoding:
-        """Return the encoding of other coils."""
-        return self._with_coils(*moving)
-
-    def _with_coils(self, coils: Array) -> CoilEncoding:
-        """Return it with other coils of the same modulus, whose sums stay."""
-        found = copy.copy(self)
-        found._coils, found._copies = coils, {}
-        return found
-
-    def assembled(self, x: np.ndarray) -> np.ndarray:
-        """Return the contrasts."""
-        if self.n_parts == 1:
-            return x
-        half = x.shape[-2] // 2
-        return np.asarray(x[..., :half, :] + 1j * x[..., half:, :])
-
-    def _complex(self, x: Array) -> Array:
-        xp = backend.namespace(x)
-        n_contrasts = self._coils.shape[0]
-        image = x
-        if self.n_parts == 2:
-            image = x[:, :n_contrasts, :] + 1j * x[:, n_contrasts:, :]
-        return xp.reshape(image, (x.shape[0], n_contrasts, *self.shape))
-
-    def _coils_like(self, like: Array) -> Array:
-        coils = self._coils
-        xp = backend.namespace(coils)
-        dtype = backend.complex_dtype(like.dtype, xp)
-        if dtype not in self._copies:
-            self._copies[dtype] = xp.astype(coils, dtype, copy=False)
-        return self._copies[dtype]
-
-    def _spectrum(self, factor: Array) -> Array:
-        xp = backend.namespace(factor)
-        mask = xp.astype(self._mask, factor.dtype, copy=False)
-        of_contrasts = factor[: mask.shape[0], :]
-        return mask * xp.reshape(of_contrasts, (-1, 1, *[1] * len(self.shape)))
-
-    def _combined(self, kspace: Array, coils: Array, axes: tuple[int, ...]) -> Array:
-        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
-        images = fft.ifftn(kspace, axes=axes, norm="ortho")
-        image = xp.sum(xp.conj(coils) * images, axis=2)
-        image = xp.reshape(image, (*image.shape[:2], -1))
-        if self.n_parts == 1:
-            return xp.real(image)
-        return xp.concat([xp.real(image), xp.imag(image)], axis=1)
-
-
-def varying_axes(mask: Array) -> tuple[int, ...]:
-    """Return the axes (from the end) that ΦᴴΦ has to transform.
-
-    Along an axis on which the mask (L, *shape) does not change, the transform of ΦᴴΦ and its
-    inverse meet: lines need a transform along one axis alone.
-
-    Examples
-    --------
-    >>> varying_axes(np.array([[[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]]))
-    (-1,)
-    """
-    sampled = backend.to_numpy(mask)
-    axes = range(1 - sampled.ndim, 0)
-    found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
-    return found or (-1,)
+    def _weights_like(self, like: Array) -> Array:
+        xp = backend.namespace(like)
+        if like.dtype not in self._copies:
+            self._copies[like.dtype] = xp.astype(self._weights, like.dtype, copy=False)
+        return self._copies[like.dtype]

@@ -8,7 +8,7 @@ from cofem import backend
 from cofem.backend import Random
 from cofem.mri.image.options import HISTORY
 from cofem.mri.result import Reconstruction
-from cofem.mri.scanner.encoding import make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.mirror import mirrored
 from cofem.mri.scanner.noise import noise_ceiling

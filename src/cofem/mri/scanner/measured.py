@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
-from cofem.mri.scanner.encoding import Encoding, make_encoding
+from cofem.mri.scanner.coil_encoding import make_encoding
+from cofem.mri.scanner.encoding import Encoding
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 TILE = 3  # points of k-space that are left out together where no lines were measured
@@ -26,6 +28,7 @@ class KSpace:
         Zero where nothing was measured.
     mask : boolean array (L, *shape)
     sensitivities : array (L, C, *shape), complex128, or None
+        Where M images of a contrast lie over each other, (L, M, C, *shape).
     centered : bool
         Whether the caller's images and k-space have their centre at n // 2.
     like : array
@@ -48,14 +51,21 @@ class KSpace:
         """Whether nothing is missing."""
         return bool(self.mask.all())
 
+    @property
+    def n_sets(self) -> int:
+        """How many images of a contrast lie over each other."""
+        sets = self.sensitivities is not None and self.sensitivities.ndim > self.mask.ndim + 1
+        return self.sensitivities.shape[1] if sets and self.sensitivities is not None else 1
+
+    @property
+    def n_coils(self) -> int:
+        """How many coils measured."""
+        return self.kspace.shape[1] if self.kspace.ndim > self.mask.ndim else 1
+
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> Encoding:
         """Return Φ, behind numbers of modulus one (L, *shape) where a phase is turned away."""
-        mask = backend.from_numpy(self.mask.astype(float), self.like)
-        coils, turn = (
-            None if x is None else backend.from_numpy(x, self.like)
-            for x in (self.sensitivities, phase)
-        )
-        return make_encoding(mask, coils, real, turn)
+        turn = None if phase is None else backend.from_numpy(phase, self.like)
+        return make_encoding(self._mask_there, self._coils_there, real, turn)
 
     def first_phase(self, smooth: np.ndarray) -> np.ndarray:
         """Return exp(iφ) from the centre of k-space, 1 for contrasts that are not ``smooth``."""
@@ -84,12 +94,50 @@ class KSpace:
             maps = np.fft.ifftn(spectrum, axes=self._axes, norm="forward")
         return replace(self, kspace=self.kspace[middle], mask=self.mask[middle], sensitivities=maps)
 
+    # Transforms of images are made where the caller's data are: a device does in a moment what
+    # would take a host longer than all of the learning.
+
+    @cached_property
+    def _mask_there(self) -> Array:
+        return backend.from_numpy(self.mask.astype(float), self.like)
+
+    @cached_property
+    def _coils_there(self) -> Array | None:
+        coils = self.sensitivities
+        return None if coils is None else backend.from_numpy(coils, self.like)
+
     def predicted(self, images: np.ndarray) -> np.ndarray:
-        """Return the whole k-space of images (S, L, P), in the shape of the data."""
-        x = images.reshape(*images.shape[:-1], *self.shape)
-        if self.sensitivities is not None:
-            x = x[:, :, None] * self.sensitivities
-        return np.asarray(np.fft.fftn(x, axes=self._axes, norm="ortho"))
+        """Return the whole k-space of images (S, M·L, P), in the shape of the data."""
+        return backend.to_numpy(self._predicted(self._there(images)))
+
+    def _there(self, images: np.ndarray) -> Array:
+        x = backend.from_numpy(np.ascontiguousarray(images), self.like)
+        xp = backend.namespace(x)
+        # SciPy's transforms know how to use that images are real.
+        return x if backend.is_numpy(x) else xp.astype(x, xp.complex128, copy=False)
+
+    def _predicted(self, images: Array) -> Array:
+        xp, fft = backend.namespace(images), backend.fft_module(images)
+        x = xp.reshape(images, (images.shape[0], self.n_sets, -1, *self.shape))
+        sets = self._sets_there
+        x = sum((x[:, m, :, None, ...] * s for m, s in enumerate(sets[1:], 1)),
+                x[:, 0, :, None, ...] * sets[0]) if sets else x[:, 0, ...]  # fmt: skip
+        found: Array = fft.fftn(x, axes=self._axes, norm="ortho")
+        return found
+
+    def seen(self, images: np.ndarray) -> np.ndarray:
+        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
+        return self._back(self._predicted(self._there(images))).reshape(images.shape)
+
+    def _back(self, kspace: Array) -> np.ndarray:
+        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
+        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
+        sets, mask = self._sets_there, self._mask_there
+        mask = mask[:, None, ...] if sets else mask
+        images = fft.ifftn(kspace * mask, axes=self._axes, norm="ortho")
+        if sets:
+            images = xp.concat([xp.sum(xp.conj(s) * images, axis=2) for s in sets], axis=1)
+        return backend.to_numpy(images)
 
     def radius(self) -> np.ndarray:
         """Return the distance from the centre of k-space, (L, *shape); 1 ends an axis."""
@@ -101,21 +149,13 @@ class KSpace:
         """Return the same for the transform of an image, (*shape)."""
         return np.asarray(self.radius()[0])
 
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        return np.asarray(self._back(self.predicted(images)).reshape(images.shape))
-
-    def residual(self, image: np.ndarray) -> np.ndarray:
-        """Return Φᴴ(y − Φx) of images (L, P)."""
-        rest = self.kspace[None] - self.predicted(image[None])
-        return np.asarray(self._back(rest)[0].reshape(image.shape))
-
-    def _back(self, kspace: np.ndarray) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, L, *shape)."""
+    def visible(self) -> np.ndarray:
+        """Return where any coil sees an image, boolean (M·L, P)."""
+        flat = (len(self.mask) * self.n_sets, int(np.prod(self.shape)))
         if self.sensitivities is None:
-            return np.asarray(np.fft.ifftn(kspace * self.mask, axes=self._axes, norm="ortho"))
-        images = np.fft.ifftn(kspace * self.mask[:, None], axes=self._axes, norm="ortho")
-        return np.asarray(np.sum(self.sensitivities.conj() * images, axis=2))
+            return np.ones(flat, dtype=bool)
+        seen = np.any(self.sensitivities != 0, axis=-1 - len(self.shape))
+        return np.asarray((seen if self.n_sets == 1 else seen.swapaxes(0, 1)).reshape(flat))
 
     def groups(self) -> np.ndarray:
         """Return numbers of what is left out together, (L, *shape); −1: never.
@@ -126,13 +166,27 @@ class KSpace:
         return np.stack([self._groups(mask) for mask in self.mask])
 
     def restored(self, image: np.ndarray) -> np.ndarray:
-        """Return flattened images (…, P) in the caller's order, (…, *shape)."""
+        """Return flattened images (…, P) in the caller's order, (…, *shape).
+
+        Of several sets, images (…, M·L, P) as (…, L, M, *shape).
+        """
+        if self.n_sets > 1 and image.ndim > 1:
+            sets = image.reshape(*image.shape[:-2], self.n_sets, -1, image.shape[-1])
+            image = np.swapaxes(sets, -3, -2)
         image = image.reshape(*image.shape[:-1], *self.shape)
         return np.fft.fftshift(image, self._axes) if self.centered else image
 
     def handed_back(self, x: np.ndarray) -> Any:
         """Return ``x`` in the caller's library, on the caller's device."""
         return backend.from_numpy(np.ascontiguousarray(x), self.like)
+
+    @property
+    def _sets_there(self) -> list[Array]:
+        """The sensitivities of every set, (L, C, *shape)."""
+        coils = self._coils_there
+        if coils is None:
+            return []
+        return [coils[:, m, ...] for m in range(self.n_sets)] if self.n_sets > 1 else [coils]
 
     @property
     def _axes(self) -> tuple[int, ...]:

@@ -1,11 +1,13 @@
-"""The point reflection of k-space."""
+"""The symmetries of k-space: its point reflection, and axes on which a mask is constant."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from cofem import backend
-from cofem.backend import SameArray
+from cofem.backend import Array, SameArray
 
 
 def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
@@ -13,7 +15,6 @@ def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
 
     Examples
     --------
-    >>> import numpy as np
     >>> mirrored(np.array([0, 1, 2, 3]), (-1,))
     array([0, 3, 2, 1])
     """
@@ -21,3 +22,20 @@ def mirrored(x: SameArray, axes: tuple[int, ...]) -> SameArray:
     for axis in axes:
         x = xp.roll(xp.flip(x, axis=axis), 1, axis=axis)
     return x
+
+
+def varying_axes(mask: Array) -> tuple[int, ...]:
+    """Return the axes (from the end) that ΦᴴΦ has to transform.
+
+    Along an axis on which the mask (L, *shape) does not change, the transform of ΦᴴΦ and its
+    inverse meet: lines need a transform along one axis alone.
+
+    Examples
+    --------
+    >>> varying_axes(np.array([[[1.0, 0.0, 1.0], [1.0, 0.0, 1.0]]]))
+    (-1,)
+    """
+    sampled = backend.to_numpy(mask)
+    axes = range(1 - sampled.ndim, 0)
+    found = tuple(a for a in axes if np.any(sampled != np.roll(sampled, 1, a)))
+    return found or (-1,)

@@ -51,7 +51,12 @@ class TrajectoryData:
     like: Array = field(repr=False)
 
     centered = False  # the seam of the image is where its indices begin
-    fully_sampled = False
+    fully_sampled, n_sets = False, 1
+
+    @property
+    def n_coils(self) -> int:
+        """How many coils measured."""
+        return 1 if self.sensitivities is None else int(self.sensitivities.shape[1])
 
     def encoding(self, real: bool, phase: np.ndarray | None = None) -> TrajectoryEncoding:
         """Return Φ of the samples that are kept."""
@@ -65,8 +70,8 @@ class TrajectoryData:
 
     def first_image(self) -> np.ndarray:
         """Return images (L, P) by density weights: where learning begins."""
-        weighted = self.kspace * self._spread(self._density)
-        image = self._back(weighted[None])[0].reshape(len(self.mask), -1)
+        image = self._back((self.kspace * self._spread(self._density))[None])[0]
+        image = image.reshape(len(self.mask), -1)
         seen = self.predicted(image[None])[0] * self._spread(self.mask)
         axes = tuple(range(1, seen.ndim))
         scale = np.sum(np.abs(seen) ** 2, axis=axes)
@@ -76,12 +81,10 @@ class TrajectoryData:
     def first_phase(self, smooth: np.ndarray) -> np.ndarray:
         """Return exp(iφ) of the first image, smoothed."""
         image = self.first_image()
-        smoothing = Smoothing(self.shape, PHASE_WIDTH)
-        image = smoothing.forward(image.real) + 1j * smoothing.forward(image.imag)
+        smoothed = Smoothing(self.shape, PHASE_WIDTH).forward
+        image = smoothed(image.real) + 1j * smoothed(image.imag)
         image[~smooth] = 1
-        size = np.abs(image)
-        turn = np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)
-        return np.asarray(turn.reshape(-1, *self.shape))
+        return np.asarray(np.exp(1j * np.angle(image)).reshape(-1, *self.shape))
 
     def coarser(self) -> TrajectoryData:
         """Return itself; see :meth:`cofem.mri.scanner.measured.KSpace.coarser`."""
@@ -111,15 +114,14 @@ class TrajectoryData:
         grids = np.meshgrid(*[2 * np.fft.fftfreq(n) for n in self.shape], indexing="ij")
         return np.asarray(np.sqrt(np.sum(np.stack(grids) ** 2, axis=0)))
 
+    def visible(self) -> np.ndarray:
+        """Return where any coil sees an image, boolean (L, P)."""
+        return np.asarray(np.any(self._maps != 0, axis=1)).reshape(len(self.mask), -1)
+
     def seen(self, images: np.ndarray) -> np.ndarray:
         """Return the part of images (S, L, P) that was measured, by density weights."""
-        kspace = self.predicted(images) * self._spread(self._density)
-        return np.asarray(self._back(kspace).reshape(images.shape))
-
-    def residual(self, image: np.ndarray) -> np.ndarray:
-        """Return the density-weighted residual as images (L, P)."""
-        rest = (self.kspace - self.predicted(image[None])[0]) * self._spread(self._density)
-        return np.asarray(self._back(rest[None])[0].reshape(image.shape))
+        seen = self._back(self.predicted(images) * self._spread(self._density))
+        return np.asarray(seen.reshape(images.shape))
 
     def groups(self) -> np.ndarray:
         """Return the number of every sample's readout, (L, N)."""

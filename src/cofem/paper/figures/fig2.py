@@ -80,6 +80,7 @@ def run_figure(run: Run) -> Outcome:
     ]
     total = sum(len(_sizes(PANELS[panel], run.quick)) for panel, _, _ in lines)
     rows: dict[str, list[Row]] = {panel: [] for panel in PANELS}
+    too_large: dict[tuple[str, str], float] = {}
     done = 0
     with Worker() as worker:
         # The largest resident memory belongs to a process: on a CPU each run has its own. A GPU
@@ -89,9 +90,12 @@ def run_figure(run: Run) -> Outcome:
             name = contestant.name
             common = {"seed": seed, "method": name, "device": run.device, "clock": run.clock}
             sizes = _sizes(PANELS[panel], run.quick)
-            for row in _one_line(panel, sizes, common, limits, files[panel], call):
+            end = too_large.get((panel, name), math.inf)
+            for row in _one_line(panel, sizes, end, common, limits, files[panel], call):
                 run.report(f"figure 2 ({panel}) {name}", done, total)
                 rows[panel].append({**row, "seconds": row[f"{run.clock}_seconds"]})
+                if row["status"] in (TIME, MEMORY):
+                    too_large[panel, name] = row["D"]
                 done += 1
     run.report("figure 2", total, total)
     claims = check(rows)
@@ -110,19 +114,25 @@ def _sizes(panel: Panel, quick: bool) -> list[int]:
 def _one_line(
     panel: str,
     sizes: Sequence[int],
+    end: float,
     common: Row,
     limits: dict[str, float],
     file: TrialFile,
     call: Callable[..., Ended],
 ) -> Iterator[Row]:
-    """Measure one method at growing sizes, and no further once it was stopped."""
+    """Measure one method at growing sizes, and no further once it was stopped.
+
+    ``end`` is the size at which it was stopped on an earlier problem. Without it nearly all the
+    time of a full run would go into reaching the same limits again on every problem.
+    """
     stopped = False
     for D in sizes:
         key = {"D": D, **common}
-        if stopped:
+        row = known(file, key, limits)
+        if stopped or (row is None and end <= D):
+            stopped = True
             yield {**key, **limits, **_nothing(SKIPPED)}
             continue
-        row = known(file, key, limits)
         if row is None:
             row = {**key, **limits, **measure(panel, key, limits, call)}
             file.append(row)
@@ -198,8 +208,8 @@ def _setting(run: Run, trials: int, limits: dict[str, float]) -> list[str]:
         "fit to warm up are not counted",
         _clock(run),
         f"A run is stopped after {limits['time_limit']:g} s or at "
-        f"{limits['memory_limit'] / GIB:g} GiB, and larger sizes are then not tried: a cross on "
-        "the picture",
+        f"{limits['memory_limit'] / GIB:g} GiB; this size and larger ones are then not tried again "
+        "with this method, also on the other problems: a cross on the picture",
         "Memory is the largest resident memory of the process above that before the problem "
         "was made (on a GPU: of the device's, what torch had allocated at most); every trial is "
         "in fig2a.csv to fig2f.csv",

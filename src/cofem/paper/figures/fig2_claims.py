@@ -98,7 +98,10 @@ def passes(rows: Rows, panel: str, contestant: Contestant, rival: Contestant) ->
     if not mine:
         return Claim(text, None, f"{contestant.name} ended at no size")
     at = max(mine)
-    errors = means(rows[panel], "D", "nrmse", lambda row: row["method"] == rival.name)
+    errors = means(
+        rows[panel], "D", "nrmse",
+        lambda row: row["method"] == rival.name and row["status"] == DONE,
+    )  # fmt: skip
     if at in its and not errors[at] <= USELESS:
         why = f"{rival.name} ends at {errors[at]:.3g} % NRMSE: no answer to compare with"
         return Claim(text, None, why)

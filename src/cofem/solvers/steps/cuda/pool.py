@@ -12,8 +12,9 @@ from cofem.backend import MaskedTransform, launches
 from cofem.solvers.steps.cuda.fused import Product
 from cofem.solvers.steps.cuda.steps import KEEP_BELOW, CudaSteps
 
-# Shapes of batches that a fit alternates between, and a few of the fit before.
-MOST = 6
+# Shapes of batches that a fit alternates between, and a few of the fit before. A reconstruction of
+# images has most: learning and draws, coarse and fine, before and after the phase is looked for.
+MOST = 12
 
 _kept: dict[tuple[Any, ...], CudaSteps] = {}
 _lock = threading.Lock()
@@ -56,7 +57,7 @@ def _keep(steps: CudaSteps) -> None:
 
 def _let_go_with(product: Product, key: tuple[Any, ...]) -> None:
     """Drop steps when the operators end whose identity is in their key."""
-    if isinstance(product, MaskedTransform):
+    if isinstance(product, MaskedTransform) or product.kind:
         return
     for owner in product.owners:
         if owner is not None:
@@ -81,5 +82,5 @@ def _key(product: Product, rhs: Any, keep_coefficients: int) -> tuple[Any, ...]:
     if isinstance(product, MaskedTransform):
         kind = (product.kind, product.shape, product.real)
     else:
-        kind = tuple(id(owner) for owner in product.owners)
+        kind = product.kind or tuple(id(owner) for owner in product.owners)
     return (kind, tuple(rhs.shape), rhs.dtype, str(rhs.device), keep_coefficients)

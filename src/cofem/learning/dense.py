@@ -1,0 +1,168 @@
+"""The dense end: no coordinate is zero, and all have one normal prior.
+
+With few data about many non-zeros, sets of non-zeros cannot be told apart, and expectation
+propagation names some of them, or none, and is sure of it. A ridge regression is right there:
+z_j √θ_j ~ N(0, v/β) for every j. The two numbers v and β follow from the evidence, which for this
+prior is known exactly. v is taken where the evidence is largest if the share of the power of y
+that is signal, ρ = vλ/(1 + vλ), λ = D/N, is uniformly distributed (the uniform shrinkage prior of
+Daniels 1999): with orthonormal rows, where the data do not tell small coefficients from noise, ρ
+is then a half and not zero or one. The noise variance is the mean of its posterior, given v.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from cofem import backend
+from cofem.learning.certificate import Certificate
+from cofem.learning.learned import Learned, Settings
+from cofem.learning.loop import iterate
+from cofem.learning.moments.spectrum import Spectrum, spectrum
+from cofem.learning.sites.marginals import Marginals
+from cofem.learning.sites.propagation import Propagation
+from cofem.learning.starts import EXPLAINED, End, EStepMaker
+from cofem.learning.stopping import Verdict
+from cofem.model.model import Model
+
+# The range of v λ, the signal to noise ratio, and how many values are looked at before the best
+# is refined.
+RANGE, VALUES = (1e-6, 1e12), 200
+# The weight of the spike: as good as none, with a logarithm.
+NO_SPIKE = 1e-300
+# The evidence of a sparse end is known to about one. With fewer data than unknowns its slabs may
+# weigh only so much, so that it cannot say that z is dense; if its evidence is not larger by
+# more than MARGIN there, the dense end is taken. With more data it can, and no margin is needed.
+# (Measured in ``docs/notes/prior.md``.)
+MARGIN = 1.0
+# The prior odds of a dense z are e to the minus this: one in 150. They count in the
+# probabilities that coordinates are non-zero.
+RARE = 5.0
+# What each precision of "ard" costs in evidence: the logarithm of how much broader its prior
+# (the range of the slabs) is than its posterior.
+PRECISION_COST = 2.0
+
+
+def may_be_dense(model: Model, ends: list[End], settings: Settings) -> bool:
+    """Whether a dense end is worth a look: one task, and no sparse end that explains y well."""
+    first = ends[0]
+    stopped = any(end.found.verdict is Verdict.STOPPED for end in ends)
+    plain = (
+        len(model.tasks) == 1
+        and not model.nonnegative
+        and model.sparsifier is None
+        and model.tie.labels is None
+        and model.tie.coupling is None
+    )
+    noise = first.rule.noises[0]
+    if not plain or stopped or settings.tol == 0 or noise.energy <= 0 or noise.n_data < 3:
+        return False
+    clear = noise.ratio * noise.energy / noise.n_data > EXPLAINED
+    return not clear or first.crowded or first.certificate is not Certificate.GIVEN
+
+
+def dense_end(model: Model, make: EStepMaker, given: bool, settings: Settings, spent: int) -> End:
+    """Return the end at which all coordinates have one normal prior.
+
+    ``model`` has its noise precision if that is ``given``; ``spent`` products were made before.
+    """
+    task, family = model.tasks[0], model.families[0]
+    xp = backend.namespace(model.like)
+    lengths = family.operator.column_norms_squared(model.like)
+    lengths = xp.where(lengths > 0, lengths, xp.max(lengths))
+    y = xp.astype(task.y, model.like.dtype, copy=False)
+    found = spectrum(task.operator, y, lengths, settings.seed)
+    half = 1.0 if backend.is_complex(model.like) else 0.5
+    n, d = task.operator.shape
+    beta = task.noise_precision if given else 0.0
+    v = best_ratio(found, n, d / n, half, beta)
+    beta = beta or (n - 1 / half) / found.quadratic(v)
+    model = model.with_noise([beta])
+    rule = Propagation(model, 0.0, True, settings.tol)
+    rule.noises[0].ratio = 1.0
+    scales, weights = np.array([0.0, v]), np.array([NO_SPIKE, 1.0])
+    rule.prior = replace(rule.prior, scales=scales, weights=weights, most=1.0, first=weights)
+    rule.precisions = [unit / v for unit in rule.units]
+    end = iterate(model, make(model), rule, max_iter=1, tol=0.0, spent=spent + found.products)
+    end.verdict = Verdict.DENSE
+    return End(rule, end, Certificate.GIVEN)
+
+
+def best_ratio(found: Spectrum, n: int, level: float, half: float, beta: float) -> float:
+    """Return v, prior variance over noise variance in units of the columns.
+
+    Parameters
+    ----------
+    found : Spectrum
+    n : int
+        N.
+    level : float
+        The mean eigenvalue λ of K.
+    half : float
+        ½, or 1 if complex.
+    beta : float
+        The noise precision, or 0 if it is to be learned.
+    """
+
+    def loss(log_v: float) -> float:
+        v = math.exp(log_v)
+        power = found.quadratic(v)
+        misfit = beta * power if beta else n * math.log(power)
+        uniform = math.log(v * level) - 2 * math.log1p(v * level)  # log ρ(1 − ρ)
+        return half * (found.log_det(v) + misfit) - uniform
+
+    first, last = (math.log(ratio / level) for ratio in RANGE)
+    logs = np.linspace(first, last, VALUES)
+    losses = [loss(x) for x in logs.tolist()]
+    best = int(np.argmin(losses))
+    low, high = logs[max(best - 1, 0)], logs[min(best + 1, VALUES - 1)]
+    refined: Any = minimize_scalar(loss, bounds=(low, high), method="bounded")
+    return math.exp(float(refined.x if refined.fun < losses[best] else logs[best]))
+
+
+def margin(model: Model) -> float:
+    """Return by how much more evidence a sparse end must have than the dense one."""
+    rows, columns = model.tasks[0].operator.shape
+    return MARGIN if rows < columns else 0.0
+
+
+def unless_sparse(dense: Learned, sparse: Learned) -> Learned:
+    """Return the dense fit, unless a sparse one under the mixture has more evidence."""
+    gain = dense.outcome.reports[0].log_evidence - sparse.outcome.reports[0].log_evidence
+    if not gain > -margin(dense.model):
+        return sparse
+    assert isinstance(sparse.marginals, Marginals)
+    return weighed(dense, gain, sparse.marginals.probability)
+
+
+def unless_ard(dense: Learned, ard: Learned) -> Learned:
+    """Return the dense fit, unless one with "ard" has more evidence than its choices cost.
+
+    Which k of D coordinates are non-zero costs log C(D, k), and each of their precisions
+    PRECISION_COST; k is how many directions the fit uses.
+    """
+    d = ard.model.n_unknowns
+    k = min(max(ard.outcome.found.moments[0].freedom, 0.0), float(d))
+    sets = math.lgamma(d + 1) - math.lgamma(k + 1) - math.lgamma(d - k + 1)
+    left = ard.outcome.reports[0].log_evidence - sets - PRECISION_COST * k
+    gain = dense.outcome.reports[0].log_evidence - left
+    return weighed(dense, gain, k / d) if gain > -margin(dense.model) else ard
+
+
+def weighed(dense: Learned, gain: float, otherwise: Any) -> Learned:
+    """Return the dense fit with P(z_j ≠ 0) averaged over both explanations of y.
+
+    ``gain`` is by how much its log evidence is larger than that of the sparse one, and
+    ``otherwise`` the probabilities under that one.
+    """
+    share = 1 / (1 + math.exp(min(RARE - gain, 700.0)))
+    marginals = dense.marginals
+    assert isinstance(marginals, Marginals)
+    xp = backend.namespace(marginals.probability)
+    average = share + (1 - share) * (otherwise + 0 * marginals.probability)
+    marginals = replace(marginals, probability=xp.clip(average, min=0.0, max=1.0))
+    return replace(dense, marginals=marginals)

@@ -1,0 +1,230 @@
+"""The mean field: one number c for how precisely the data and the others know each coordinate.
+
+c_j = 1/Σ_jj − α_j. Where the columns of Φ are not coherent, c_j = c θ_j with one number c, and h_j
+= α_j Σ_jj = α_j/(α_j + cθ_j); c follows from the trace of H. So few probes with loose tolerances
+are enough, and their remaining noise disturbs no single coordinate. If columns are coherent this
+does not hold, and the probes show it: their estimates of 1 − h_j = c_j/(α_j + c_j) deviate from the
+mean field by more than their own noise. This excess, relative to the field, is returned, and the
+certificate refuses the end if it is large. (A cavity for every coordinate from its own noisy
+estimate was tried, with averages over iterations and with shrinkage: the iterations never settled,
+and the answers were worse on convolutions too.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+
+from cofem import backend
+from cofem.backend import Array
+from cofem.operators import LinearOperator
+from cofem.solvers.cg import solve
+from cofem.solvers.compiled import REORDERED, compiled
+from cofem.solvers.probes import DiagonalEstimate
+from cofem.solvers.systems import Matrix
+
+if TYPE_CHECKING:
+    from cofem.learning.moments.covariance_free import CovarianceFreeEStep
+
+# The first steps use only one coordinate in so many, if there are enough coordinates.
+THINNED = 16
+ENOUGH = 100 * THINNED
+# log(c/top) is searched between this, where c is negligible in double precision, and zero.
+LOWEST = -45.0
+# Newton's steps end below this: the next one would be about its square.
+SETTLED = 1e-3
+MOST_STEPS = 60
+# The weight that the sums of an iteration keep in the next one.
+MEMORY = 0.8
+# How many coordinates of the support are checked, each with the one whose column is most similar.
+LOOKED_AT = 4
+# The relative tolerance of their linear systems.
+SPOT_RTOL = 1e-4
+
+
+def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
+    """Return c in [0, top] with Σ α/(α + cθ) = trace, as near as those limits allow.
+
+    A number, or a scalar array that stays on its device; ``trace`` may be one too.
+
+    Examples
+    --------
+    >>> round(field_factor(np.array([1.0, 3.0]), np.ones(2), 10.0, 1.25), 6)
+    1.0
+    """
+    if backend.has_engine(alpha):
+        from cofem.solvers.steps.cuda import sums
+
+        return sums.field_factor(alpha, theta, top, trace)
+    trace, n = float(trace), alpha.shape[0]
+    low, high = LOWEST, 0.0  # of t = log(c/top)
+    if trace >= n:
+        return top * math.exp(low)
+    t, top_tried = 0.0, True
+    if backend.is_numpy(alpha) and n > ENOUGH:
+        # Most steps are made with a few of the coordinates.
+        few = alpha[::THINNED].copy()
+        share = trace * len(few) / n
+        t = math.log(field_factor(few, theta[::THINNED].copy(), top, share) / top)
+        top_tried = t == 0.0
+    for _ in range(MOST_STEPS):
+        total, slope = field_sums(alpha, theta, top * math.exp(t))
+        excess = total - trace
+        if t == 0.0 and excess >= 0:
+            break
+        low, high = (t, high) if excess > 0 else (low, t)
+        # Newton's step, or bisection if that step would leave the bracket.
+        following = t + excess / slope if slope > 0 else math.inf
+        newton = low < following < high
+        if not newton:
+            following = (low + high) / 2 if top_tried or following < high else 0.0
+            top_tried = top_tried or following == 0.0
+        moved, t = abs(following - t), following
+        if moved <= SETTLED and newton:
+            break
+    return top * math.exp(t)
+
+
+def field_sums(alpha: Any, theta: Any, c: float) -> tuple[float, float]:
+    """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): what a trace and its slope need.
+
+    In double precision, and with one transfer from a device.
+
+    Examples
+    --------
+    >>> field_sums(np.array([1.0, 3.0]), np.ones(2), 1.0)
+    (1.25, 0.4375)
+    """
+    if backend.is_numpy(alpha):
+        return _field_sums(alpha, theta, c)
+    xp = backend.namespace(alpha)
+    below = c * theta
+    h, rest = alpha / (alpha + below), below / (alpha + below)  # 1 − h would cancel
+    pair = xp.stack([xp.sum(h, dtype=xp.float64), xp.sum(h * rest, dtype=xp.float64)])
+    total, spread = backend.to_numpy(pair)
+    return float(total), float(spread)
+
+
+@compiled(**REORDERED)
+def _field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, float]:
+    total = slope = 0.0
+    for j in range(alpha.shape[0]):
+        h = np.float64(alpha[j]) / (alpha[j] + c * theta[j])
+        total += h
+        slope += h * (1 - h)
+    return total, slope
+
+
+@final
+class Cavities:
+    """Precisions of the cavities, one number for all, and how wrong that is.
+
+    Parameters
+    ----------
+    unit : array (M,)
+        θ, squared column norms.
+    noise_precision : float
+        β: c_j is at most βθ_j.
+    """
+
+    def __init__(self, unit: Array, noise_precision: float) -> None:
+        self._unit, self._top = unit, noise_precision
+        self._excess = self._size = 0.0
+
+    def update(self, found: DiagonalEstimate, alpha: Array) -> tuple[Array, Array]:
+        """Return c (M,), and two sums for :meth:`departed`.
+
+        ``found`` estimates h by probes scaled by √α.
+        """
+        xp = backend.namespace(alpha)
+        field = self._unit * field_factor(
+            alpha, self._unit, self._top, xp.sum(found.diagonal, dtype=xp.float64)
+        )
+        expected = field / (alpha + field)
+        n = found.n_probes
+        noise = found.variance / n if n > 1 else expected * (1 - expected)
+        departure = (1 - found.diagonal - expected) ** 2 - noise
+        sums = xp.stack([xp.sum(departure), xp.sum(expected**2)])
+        return field, xp.astype(sums, xp.float64)
+
+    def departed(self, sums: np.ndarray, iteration: int) -> float:
+        """Return how far c is from what the probes see, root mean square.
+
+        Iteration 1 forgets what was before.
+        """
+        keep = 0.0 if iteration == 1 else MEMORY
+        self._excess = keep * self._excess + (1 - keep) * float(sums[0])
+        self._size = keep * self._size + (1 - keep) * float(sums[1])
+        share = self._excess / self._size if self._size > 0 else 0.0
+        return math.sqrt(max(share, 0.0))
+
+
+def lowest_ratio(
+    operator: LinearOperator,
+    matrix: Matrix,
+    preconditioner: Array | None,
+    alpha: Array,
+    field: Array,
+    chosen: np.ndarray,
+    like: Array,
+) -> tuple[float, int]:
+    """Return the lowest c_j over cθ_j among a few coordinates, exactly, and the products it took.
+
+    Looked at are the ``chosen`` ones and for each the coordinate whose column is most like its:
+    if columns are coherent, such a neighbour is hardly determined at all, but one number for all
+    cavities says that it is. ``like`` (D,) has the dtype of the unknowns.
+    """
+    xp = backend.namespace(alpha)
+    norms = operator.column_norms_squared(alpha)
+    images = operator.gram(_unit_rows(chosen, like))
+    products = 2 * len(chosen)
+    closeness = xp.abs(images) / xp.sqrt(xp.where(norms > 0, norms, xp.ones_like(norms)))
+    apart = 1 - xp.abs(_unit_rows(chosen, like))
+    beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
+    where = np.unique(np.concatenate([chosen, beside]))
+    ratios = []
+    for first in range(0, len(where), LOOKED_AT):  # as many as there are probes, for the memory
+        part = where[first : first + LOOKED_AT]
+        found = solve(
+            matrix, _unit_rows(part, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
+            max_steps=2000,
+        )  # fmt: skip
+        products += 2 * found.rows
+        chosen_here = backend.from_numpy(part, alpha)
+        own = [backend.real(found.x[row, int(j)]) for row, j in enumerate(part)]
+        columns = [xp.stack(own), xp.take(field, chosen_here), xp.take(alpha, chosen_here)]
+        told = backend.to_numpy(xp.stack([xp.astype(x, alpha.dtype) for x in columns]))
+        for variance, expected, a in told.T.tolist():  # one transfer
+            if expected > 0:  # not a column of zeros
+                ratios.append((1 / variance - a) / expected)
+    return min(ratios, default=1.0), products
+
+
+def _unit_rows(where: np.ndarray, like: Array) -> Array:
+    """Return rows of the identity, of the kind of ``like`` (D,)."""
+    rows = np.zeros((len(where), like.shape[0]), dtype=backend.to_numpy(like[:1]).dtype)
+    rows[np.arange(len(where)), where] = 1.0
+    return backend.from_numpy(rows, like)
+
+
+def lowest_at_end(
+    estep: CovarianceFreeEStep, alpha: Array, mean: Array, variance: Array
+) -> tuple[float, int]:
+    """Return how far the mean field is above the exact cavities of the largest coefficients.
+
+    See :func:`~cofem.learning.moments.mean_field.lowest_ratio`; also the products that took.
+
+    Parameters
+    ----------
+    mean, variance : arrays (L, D) and (D,)
+        Of the posterior at ``alpha``.
+    """
+    family = estep.family
+    theta = family.operator.column_norms_squared(alpha)
+    xp = backend.namespace(alpha)
+    c = field_factor(alpha, theta, family.noise_precision, xp.sum(alpha * variance))
+    power = backend.to_numpy(xp.sum(backend.abs_squared(mean), axis=0) * theta)
+    largest = np.sort(np.argsort(-power)[:LOOKED_AT])
+    return estep.spot_check(alpha, c * theta, largest)
