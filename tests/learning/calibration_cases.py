@@ -60,6 +60,8 @@ KINDS = {
     "mixture, groups": Kind(True, groups=2),
     "mixture, z ≥ 0": Kind(True, nonnegative=True),
     "mixture, banded": Kind(True, banded=True),
+    "known precisions, z ≥ 0, probes": Kind(False, nonnegative=True, method="cofem"),
+    "known precisions, z ≥ 0, joint": Kind(False, nonnegative=True, tasks=2),
 }
 
 
@@ -124,12 +126,16 @@ def _mixture(kind, random, operator):
     return z, posterior_of(learned, method, kind.tasks > 1, {})
 
 
+def draws_of(post, n, seed):
+    return post.sample(n, seed=seed)
+
+
 def ranks(name, seed):
     """Return the ranks of the three quantities, 0 … DRAWS, in one problem."""
     kind, random = KINDS[name], np.random.default_rng([seed, list(KINDS).index(name)])
     operator = _operator(kind, random)
     z, post = (_mixture if kind.learned_prior else _known)(kind, random, operator)
-    draws = np.asarray(post.sample(DRAWS, seed=seed)).reshape(DRAWS, -1)
+    draws = np.asarray(draws_of(post, DRAWS, seed)).reshape(DRAWS, -1)
     truth, spread = z.ravel(), np.asarray(post.std).ravel()
     random_one = int(random.integers(len(truth)))
     widest = int(np.argmax(spread))

@@ -7,7 +7,7 @@ import numpy as np
 from cofem.learning.evidence import log_evidence
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
-from cofem.learning.prior_choice import marginals_of
+from cofem.learning.sites.in_task_order import marginals_of
 from cofem.learning.sites.mixture import MixturePrior
 from cofem.learning.sites.propagation import Propagation
 from cofem.model.methods import EM
@@ -71,4 +71,5 @@ def propagated(case, max_iter=400, tol=1e-6):
     found = iterate(model, esteps, rule, max_iter=max_iter, tol=tol)
     report = esteps[0].report(rule.precisions[0], found.moments[0])
     evidence = log_evidence(rule, found.moments, report.log_evidence)
-    return rule, found, marginals_of(model, rule).of_one_task(), evidence
+    marginals = marginals_of(model, rule, *rule.prior.components(rule.visible))
+    return rule, found, marginals.of_one_task(), evidence

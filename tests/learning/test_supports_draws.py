@@ -20,7 +20,7 @@ from supports_cases import (
     seen,
 )
 
-from cofem.learning.supports import chain, equal, gains, nonnegative
+from cofem.learning.supports import chain, cut_values, equal, gains
 
 
 def test_a_place_is_picked_with_its_odds():
@@ -217,7 +217,7 @@ def test_a_magnitude_out_of_reach_changes_nothing():
 @pytest.mark.parametrize("t", [-6.0, -0.6, -0.4, 2.0])
 def test_draws_above_zero_are_those_of_the_truncated_normal_law(t):
     random = np.random.default_rng(0)
-    drawn = [nonnegative._above_zero(t, random) for _ in range(2000)]
+    drawn = [cut_values.above_zero(t, random) for _ in range(2000)]
     law = scipy.stats.truncnorm(-t, np.inf, loc=t)
     assert scipy.stats.kstest(drawn, law.cdf).pvalue > 1e-4
 
@@ -229,10 +229,22 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
     places, slabs, values = PLACES[:K].copy(), np.array([1, 0, 1]), np.zeros(K)
     columns = phi[:, places]
     precision = beta * (columns.T @ columns + np.diag(1 / scales[slabs]))
-    mean = np.linalg.solve(precision, beta * columns.T @ y)
+    slab_means = np.array([0.0, 0.8])  # half-normal, and about a magnitude
+    pull = columns.T @ y + slab_means[slabs] / scales[slabs]
+    mean = np.linalg.solve(precision, beta * pull)
     covariance = np.linalg.inv(precision)
-    rest, last = nonnegative._values(
-        gram, correlation, scales, places, slabs, K, beta, values, True, np.random.default_rng(3)
+    rest, last = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        K,
+        beta,
+        values,
+        True,
+        np.random.default_rng(3),
     )
     assert (values > 0).all()
     logs = []
@@ -240,14 +252,35 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
         behind = covariance[i, i + 1 :] @ np.linalg.inv(covariance[i + 1 :, i + 1 :])
         centre = mean[i] + behind @ (values[i + 1 :] - mean[i + 1 :])
         spread = math.sqrt(covariance[i, i] - behind @ covariance[i + 1 :, i])
-        logs.append(math.log(2) + scipy.stats.norm.logcdf(centre / spread))
+        whole = slab_means[slabs[i]] * math.sqrt(beta / scales[slabs[i]])  # before it is cut off
+        logs.append(scipy.stats.norm.logcdf(centre / spread) - scipy.stats.norm.logcdf(whole))
     assert last == pytest.approx(logs[0], rel=1e-9)
     assert rest == pytest.approx(sum(logs[1:]), rel=1e-9)
-    again = nonnegative._values(
-        gram, correlation, scales, places, slabs, K, beta, values, False, np.random.default_rng(4)
+    again = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        K,
+        beta,
+        values,
+        False,
+        np.random.default_rng(4),
     )
     assert again == (rest, last)
-    empty = nonnegative._values(
-        gram, correlation, scales, places, slabs, 0, beta, values, True, np.random.default_rng(4)
+    empty = cut_values.draw_values(
+        gram,
+        correlation,
+        slab_means,
+        scales,
+        places,
+        slabs,
+        0,
+        beta,
+        values,
+        True,
+        np.random.default_rng(4),
     )
     assert empty == (0.0, 0.0)

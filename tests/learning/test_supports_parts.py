@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from cofem.learning.supports import nonnegative
+from cofem.learning.supports import cut_values, nonnegative
 from cofem.learning.supports.sampler import _distance, _those_that_count
 
 
@@ -67,17 +67,18 @@ def test_moments_of_a_value_given_the_others_are_those_of_a_truncated_normal():
     values, sums = np.array([0.3, 0.2]), np.zeros((3, 2))
     second = values[1]
     power = y @ y
-    energy = nonnegative._refresh(
-        gram, correlation, power, scales, places, slabs, 2, beta, values, sums, True, random
+    means = np.array([0.7, 0.0])
+    energy = cut_values.refresh_values(
+        gram, correlation, power, means, scales, places, slabs, 2, beta, values, sums, True, random
     )
     # The first value given the old second one: N(mean, 1/(β (1 + 1/v))) cut off at zero.
     precision = 1 + 1 / scales[0]
-    mean = (correlation[1] - phi[:, 1] @ phi[:, 0] * second) / precision
+    mean = (correlation[1] + 0.7 / scales[0] - phi[:, 1] @ phi[:, 0] * second) / precision
     std = 1 / np.sqrt(beta * precision)
     law = scipy.stats.truncnorm(-mean / std, np.inf, loc=mean, scale=std)
     assert sums[0, 1] == pytest.approx(law.mean(), rel=1e-9)
     assert sums[1, 1] == pytest.approx(law.var() + law.mean() ** 2, rel=1e-9)
     assert sums[2].tolist() == [1, 1]
     z = np.array([values[1], values[0]])
-    left = np.sum((y - phi @ z) ** 2) + z[1] ** 2 / scales[0] + z[0] ** 2 / scales[1]
+    left = np.sum((y - phi @ z) ** 2) + (z[1] - 0.7) ** 2 / scales[0] + z[0] ** 2 / scales[1]
     assert energy == pytest.approx(left, rel=1e-9)

@@ -30,6 +30,13 @@ def exact(complex_=False, method="em", **options):
     return post, covariance, mean
 
 
+def rectified():
+    """Return a posterior by the paper's rule, with exact variances."""
+    phi, y, *_ = problem()
+    return cofem.fit(phi, y, noise_precision=BETA, nonnegative=True, prior="ard", method="em",
+                     max_iter=2, tol=0)  # fmt: skip
+
+
 # -- samples -------------------------------------------------------------------
 
 
@@ -92,6 +99,16 @@ def test_samples_of_a_nonnegative_posterior():
     assert (draws >= 0).all()
     z = (draws.mean(axis=0) - post.mean) / (post.std / 8000**0.5)
     assert (abs(z) < 4.5).all()  # 16 scores: error rate 1e-4
+    np.testing.assert_allclose(draws.std(axis=0), post.std, rtol=0.08)
+    assert (draws > 0).all()  # a half-normal law has no mass at zero
+
+
+def test_samples_of_the_papers_nonnegative_posterior():
+    post = rectified()
+    draws = post.sample(8000, seed=0)
+    zero = (draws == 0).mean(axis=0)
+    error = np.sqrt(np.maximum(zero * (1 - zero), 1e-3) / 8000)
+    assert (abs(zero - post.probability_of_zero) < 5 * error).all()
     # A coordinate that is not zero once in a thousand draws shows nothing of its spread.
     seen = post.probability_of_zero < 0.99
     assert seen.sum() >= 10
@@ -220,11 +237,23 @@ def test_a_list_of_one_task_has_its_axis_too():
 
 
 @pytest.mark.parametrize("call", ["variance_of", "predict"])
-def test_maps_of_a_nonnegative_posterior_are_refused_with_a_way_out(call):
+def test_maps_of_the_papers_nonnegative_posterior_are_refused_with_a_way_out(call):
     phi, y, alpha, _, _ = problem()
-    positive = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
-    with pytest.raises(ValueError, match=r"non-negative.*post\.sample\(1000\)"):
+    positive = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True,
+                               method=cofem.CoFEM.paper())  # fmt: skip
+    with pytest.raises(ValueError, match=r"rectified.*post\.sample\(1000\)"):
         getattr(positive, call)(np.eye(D))
+
+
+def test_maps_of_a_nonnegative_posterior_vary_as_its_draws_do():
+    phi, y, alpha, _, _ = problem()
+    post = cofem.posterior(phi, y, precision=alpha, noise_precision=BETA, nonnegative=True)
+    rows = np.random.default_rng(5).normal(size=(6, D))
+    mapped = post.sample(8000, seed=3) @ rows.T
+    mean, std = post.predict(rows, noise=False)
+    assert np.max(np.abs(mapped.mean(axis=0) - mean) / std) < 0.1
+    np.testing.assert_allclose(std, mapped.std(axis=0), rtol=0.1)
+    np.testing.assert_allclose(post.variance_of(rows), std**2, rtol=1e-10)
 
 
 # -- intervals -----------------------------------------------------------------
@@ -260,9 +289,22 @@ def test_nonnegative_interval_and_support():
     draws = post.sample(20_000, seed=0)
     low, high = post.interval(0.9)
     share = ((draws >= low) & (draws <= high)).mean(axis=0)
-    # Zero has a mass of its own: where it holds a whole tail, that tail is inside.
+    # A standard error of √(.09/20000) = 0.002, and what the approximation adds.
+    np.testing.assert_allclose(share, 0.9, atol=0.03)
+    support = post.support(0.9)
+    np.testing.assert_array_equal(support, low > 0)
+    assert 0 < support.sum() < D
+
+
+def test_interval_and_support_of_the_papers_nonnegative_posterior():
+    post = rectified()
+    draws = post.sample(20_000, seed=0)
+    low, high = post.interval(0.9)
+    share = ((draws >= low) & (draws <= high)).mean(axis=0)
+    # Zero has a mass of its own: where it holds a whole tail, that tail is inside, and where it
+    # holds all but one tail, the interval is zero.
     zero = post.probability_of_zero
-    expected = np.where(zero >= 0.95, 1.0, np.where(zero >= 0.05, 0.95, 0.9))
+    expected = np.where(zero >= 0.95, zero, np.where(zero >= 0.05, 0.95, 0.9))
     assert len(set(expected)) > 1
     # Each share has a standard error of √(.09/20000) = 0.002: five of them.
     np.testing.assert_allclose(share, expected, atol=0.011)

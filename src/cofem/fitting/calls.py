@@ -16,7 +16,9 @@ from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
+from cofem.learning.cut import cut_posterior
 from cofem.learning.learned import Learned, Settings
+from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
 from cofem.learning.recording import Callback
 from cofem.learning.stopping import Verdict
@@ -102,9 +104,10 @@ def fit(
     max_iter : int
         The largest number of iterations.
     tol : float
-        How accurately the iterations end. "ard": no coordinate moves by more than 750 ``tol`` of
-        its own error bar; "mixture": its two estimates of the mean agree to 200 ``tol`` error
-        bars. 0 runs exactly ``max_iter`` iterations (``docs/notes/stopping.md``).
+        How accurately the iterations end. "ard": no coordinate moves by more than 500 ``tol`` of
+        its own error bar, those near zero by four times that; "mixture": its two estimates of the
+        mean agree to 200 ``tol`` error bars. 0 runs exactly ``max_iter`` iterations
+        (``docs/notes/stopping.md``).
     seed : int
         Decides every random number.
     callback : function, optional
@@ -207,7 +210,7 @@ def posterior(
     Parameters
     ----------
     phi, y, weights, method, intercept, nonnegative, real, sparsifier, seed
-        As for :func:`fit`.
+        As for :func:`fit`. z ≥ 0: half-normal priors, except with ``CoFEM.paper()``.
     precision : array (D,)
         α, the prior precision of every coordinate; (M,) with a sparsifier.
     noise_precision, noise_std : float or array
@@ -238,9 +241,13 @@ def posterior(
         )
     refuse_too_large(model, chosen)
     with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
-        outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
-        outcome.found.verdict = Verdict.GIVEN
-        post = posterior_of(Learned("ard", model, outcome), chosen, joint, asked)
+        if model.nonnegative and chosen.takes_sites:
+            learned = cut_posterior(model, make_esteps(model, chosen, seed), alpha)
+        else:
+            outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
+            outcome.found.verdict = Verdict.GIVEN
+            learned = Learned("ard", model, outcome)
+        post = posterior_of(learned, chosen, joint, asked)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from cofem import backend
-from cofem.backend import Array
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
 from cofem.learning.evidence import log_evidence
@@ -15,8 +13,7 @@ from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome, run_em
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
-from cofem.learning.sites.marginals import Marginals
-from cofem.learning.sites.propagation import Propagation
+from cofem.learning.sites.in_task_order import marginals_of, sites_of
 from cofem.learning.starts import (
     End,
     EStepMaker,
@@ -159,47 +156,8 @@ def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
         found.troubles.append(
             f'the learned prior cannot be trusted here: {end.certificate.value}; use prior="ard"'
         )
-    marginals = marginals_of(model, rule)
-    pulls = model.in_task_order(rule.pulls)
-    precisions = [rule.precisions[i] for i in _family_of_tasks(model)]
-    sites = list(zip(precisions, pulls, strict=True))
-    return Learned("mixture", model, Outcome(found, reports), sites, marginals)
-
-
-def _family_of_tasks(model: Model) -> list[int]:
-    """Return the family that every task belongs to."""
-    found = {member: i for i, f in enumerate(model.families) for member in f.members}
-    return [found[i] for i in range(len(model.tasks))]
-
-
-def marginals_of(model: Model, rule: Propagation) -> Marginals:
-    """Return the marginals in the order of the tasks."""
-    assert rule.shares is not None
-    used = rule.prior.in_use(rule.visible) & (rule.prior.weights > 0)
-    weights = rule.prior.weights[used]
-    moments = [rule.moments_of(i) for i in range(len(rule.seen))]
-
-    def rows(arrays: list[Array]) -> Array:
-        placed = model.in_task_order(
-            [
-                a if a.ndim == 2 else backend.namespace(a).broadcast_to(a, s.value.shape)
-                for a, s in zip(arrays, rule.seen, strict=True)
-            ]
-        )
-        return backend.namespace(placed[0]).stack(placed)
-
-    return Marginals(
-        value=rows([s.value for s in rule.seen]),
-        precision=rows([s.precision for s in rule.seen]),
-        unit=rows([s.unit for s in rule.seen]),
-        scales=rule.prior.scales[used],
-        weights=weights / weights.sum(),
-        tie=model.tie,
-        nonnegative=model.nonnegative,
-        mean=rows([m for m, _ in moments]),
-        variance=rows([v for _, v in moments]),
-        probability=rows([1 - rule.shares.spike] * len(rule.seen)),
-    )
+    marginals = marginals_of(model, rule, *rule.prior.components(rule.visible))
+    return Learned("mixture", model, Outcome(found, reports), sites_of(model, rule), marginals)
 
 
 def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.sites.marginals import support_by_probability
+from cofem.learning.sites.marginals import Marginals, support_by_probability
 
 if TYPE_CHECKING:
     from cofem.result.posterior import Posterior
@@ -21,6 +21,8 @@ def interval_of(post: Posterior, level: float) -> tuple[Array, Array]:
     _check_level(level)
     if backend.is_complex(post.gaussian_mean):
         raise ValueError("a complex coordinate has no interval; use std for its spread")
+    if isinstance(post.marginals, Marginals) and post.prior == "ard":
+        return post.marginals.shortest(level)
     if post.marginals is not None:
         edges = (1 - level) / 2, (1 + level) / 2
         low, high = (post.marginals.quantile(p) for p in edges)
@@ -36,13 +38,13 @@ def interval_of(post: Posterior, level: float) -> tuple[Array, Array]:
 def support_of(post: Posterior, level: float) -> Array:
     """Return :meth:`Posterior.support`."""
     _check_level(level)
-    if post.marginals is not None:
+    if post.marginals is not None and post.prior == "mixture":
         return support_by_probability(post.marginals.probability, level)
     xp = backend.namespace(post.gaussian_mean)
     if backend.is_complex(post.gaussian_mean):
         radius = math.sqrt(-math.log(1 - level))  # |z − μ|²/Σ is exponential
         return xp.abs(post.gaussian_mean) > radius * post.std
-    if post.nonnegative:
+    if post.nonnegative and post.marginals is None:
         return post.probability_of_zero < (1 - level) / 2
     low, high = interval_of(post, level)
     return (low > 0) | (high < 0)

@@ -15,9 +15,11 @@ import numpy as np
 from cofem import backend
 from cofem.arguments import whole_number
 from cofem.backend import Array
+from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
 from cofem.model.model import Task
 from cofem.operators import Dense, LinearOperator, as_operator, check_adjoint
+from cofem.result.cut_draws import settled
 from cofem.result.filtered_mode import filtered_mode
 from cofem.result.sampling import DRAWS, deviations, variance_of_map
 
@@ -36,11 +38,14 @@ def tasks_of(post: Posterior, call: str) -> tuple[Task, ...]:
 
 
 def gaussian_tasks(post: Posterior, call: str) -> tuple[Task, ...]:
-    """Return the tasks of a Gaussian posterior; refuse a rectified one, with an alternative."""
-    if post.nonnegative:
+    """Return the tasks; refuse the paper's rectified posterior, with an alternative.
+
+    Any other posterior of z ≥ 0 has draws, or Gaussian sites under which coordinates vary together.
+    """
+    if post.nonnegative and post.marginals is None:
         raise ValueError(
-            f"{call} needs a Gaussian posterior; this one is non-negative, and how its "
-            "coordinates vary together is not known. If they may count as independent, use "
+            f"{call} needs to know how coordinates vary together; this posterior is rectified, "
+            "every coordinate by itself. If they may count as independent, use "
             "draws: mapped = linear_map.forward(post.sample(1000)) (or draws @ matrix.T), and "
             "then mapped.mean(axis=0) and mapped.std(axis=0)"
         )
@@ -66,6 +71,8 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
         for i, task in enumerate(tasks_of(post, "sample"))
     ]
     moved = draws[0] if mean.ndim == 1 else backend.namespace(mean).stack(draws, axis=1)
+    if post.marginals is not None and post.prior == "ard":
+        return _cut_draws(post, moved, seed)
     if post.marginals is not None:
         std = backend.namespace(mean).sqrt(post.gaussian_variance)
         return post.marginals.draw(moved / std, seed)
@@ -73,11 +80,25 @@ def draw(post: Posterior, n: Any, seed: Any) -> Array:
     return backend.namespace(mean).clip(drawn, min=0.0) if post.nonnegative else drawn
 
 
+def _cut_draws(post: Posterior, moved: Array, seed: int) -> Array:
+    """Return draws of z ≥ 0 at known precisions, from deviations under the sites."""
+    assert isinstance(post.marginals, Marginals)
+    xp = backend.namespace(moved)
+    std = 1 / xp.sqrt(post.site_precision + post.marginals.precision)
+    drawn = post.marginals.draw(moved / std, seed)
+    if moved.ndim == 2:
+        return settled(drawn, post.tasks[0], post.precision, seed)
+    rows = [
+        settled(drawn[:, i, :], task, post.precision, seed + i) for i, task in enumerate(post.tasks)
+    ]
+    return xp.stack(rows, axis=1)
+
+
 def filtered_modes(post: Posterior, q: float) -> Array:
     """Return the paper's estimate for z ≥ 0, in the shape of z."""
     if not post.nonnegative:
         raise ValueError("filtered_mode needs a fit with nonnegative=True")
-    if post.marginals is not None:
+    if post.prior != "ard":
         raise ValueError('filtered_mode is made for prior="ard", and this is prior="mixture"')
     joint = post.gaussian_mean.ndim == 2
     rows = [

@@ -18,7 +18,7 @@ from cofem.result.exchange import Exchange
 
 @dataclass(frozen=True, eq=False)
 class Posterior(Exchange):
-    """N(μ, Σ) of z given y, or its rectified form if z ≥ 0, and how it was found.
+    """N(μ, Σ) of z given y, or what becomes of it if z ≥ 0, and how it was found.
 
     Made by :func:`cofem.fit` and :func:`cofem.posterior`. Arrays are of the caller's
     own kind and have the shape of z: (D,), or (L, D) for L joint tasks.
@@ -26,7 +26,7 @@ class Posterior(Exchange):
     Attributes
     ----------
     gaussian_mean, gaussian_variance : array
-        μ and the diagonal of Σ before rectification.
+        μ and the diagonal of Σ; under "ard" those without z ≥ 0.
     variance_error : array
         Standard error of ``gaussian_variance``; zeros where it is exact.
     precision : array (D,)
@@ -36,8 +36,8 @@ class Posterior(Exchange):
         β.
     log_evidence, log_evidence_error : float
         log p(y | α, β) and its standard error. Under the learned prior log p(y) given its
-        weights and β, as expectation propagation has it; NaN where the posterior was sampled:
-        chains visit sets by how probable they are beside each other, and the constant cancels.
+        weights and β, as expectation propagation has it; NaN where it was sampled: chains visit
+        sets by how probable they are beside each other, and the constant cancels.
     history : dict of lists
         iteration, change, log_evidence, cg_steps, products, seconds. Under the learned prior the
         log evidence is known at the end only, and NaN before.
@@ -52,7 +52,7 @@ class Posterior(Exchange):
     prior : {"mixture", "ard"}
         The prior that ran: learned, or one precision for every coordinate.
     marginals : Marginals, Draws or None
-        The distribution of every coordinate under the learned prior.
+        The distribution of every coordinate under the learned or given half-normal priors.
     pull, site_precision : array or None
         b and a of the sites exp(−a u²/2 + b u) of the learned prior, in the shape of z;
         ``precision`` is a of the first task.
@@ -134,7 +134,7 @@ class Posterior(Exchange):
         >>> np.flatnonzero(post.probability > 0.9)
         array([ 5, 40])
         """
-        return None if self.marginals is None else self.marginals.probability
+        return self.marginals.probability if self.marginals and self.prior == "mixture" else None
 
     @property
     def std(self) -> Array:
@@ -143,22 +143,25 @@ class Posterior(Exchange):
 
     @property
     def mode(self) -> Array:
-        """The most probable z: μ, or its positive part if z ≥ 0."""
+        """μ, the most probable z; if z ≥ 0 the positive part of μ, as in the paper."""
         if not self.nonnegative:
             return self.gaussian_mean
         return backend.namespace(self.gaussian_mean).clip(self.gaussian_mean, min=0.0)
 
     @property
     def probability_of_zero(self) -> Array:
-        """P(z_j = 0) = ½ erfc(μ_j/√(2Σ_jj)) of a non-negative model.
+        """P(z_j = 0) of a non-negative model.
+
+        That of its atom; by the paper's rule ("ard") the mass ½ erfc(μ_j/√(2Σ_jj)) below zero.
 
         Examples
         --------
         >>> import numpy as np, cofem
-        >>> post = cofem.posterior(np.eye(2), np.array([0.0, 9.0]), precision=np.ones(2),
-        ...                        noise_precision=3.0, nonnegative=True)
-        >>> post.probability_of_zero.round(3), post.mode
-        (array([0.5, 0. ]), array([0.  , 6.75]))
+        >>> post = cofem.posterior(
+        ...     np.eye(2), np.array([0.0, 9.0]), precision=np.ones(2), noise_precision=3.0,
+        ...     nonnegative=True, method=cofem.CoFEM.paper())
+        >>> post.probability_of_zero.round(3)
+        array([0.5, 0. ])
         """
         if not self.nonnegative:
             raise ValueError("probability_of_zero needs a fit with nonnegative=True")
@@ -191,6 +194,8 @@ class Posterior(Exchange):
     def interval(self, level: float = 0.95) -> tuple[Array, Array]:
         """Return (low, high): every coordinate lies between them with that probability.
 
+        Given half-normal priors the shortest interval, else equal probability below and above.
+
         Examples
         --------
         >>> import numpy as np, cofem
@@ -222,10 +227,8 @@ class Posterior(Exchange):
     def sample(self, n: int, seed: int | None = None) -> Array:
         """Draw ``n`` samples, shape (n, *shape of z).
 
-        Each is a solve with perturbed data and prior: no covariance is formed. Under the learned
-        prior the marginals are those of the posterior, with its atom at zero, and coordinates
-        that are not zero vary together as in the Gaussian posterior. Of a non-negative model
-        the coordinates are drawn independently.
+        Each is a solve with perturbed data and prior. Under the learned prior the marginals are
+        those of the posterior, and coordinates vary together as in the Gaussian posterior.
 
         Examples
         --------

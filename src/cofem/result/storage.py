@@ -107,7 +107,7 @@ def load(path: Any, phi: Any = None, sparsifier: Any = None) -> Posterior:
     tasks = () if phi is None else _tasks(arrays, phi, about.get("real", False))
     refuse_another(path, tasks, arrays.get("fingerprint"))
     prior = about.get("prior", FIRST_PRIOR)
-    learned = prior == "mixture"
+    learned = storage_marginals.there(arrays)
     return Posterior(
         **{name: arrays[name] for name in ARRAYS},
         log_evidence=float(arrays["log_evidence"]),

@@ -69,7 +69,7 @@ def _fault_of_prior(arrays: dict[str, Any], about: dict[str, Any]) -> str:
     prior = about.get("prior", FIRST_PRIOR)
     if prior == "auto" or prior not in PRIORS:  # "auto" is resolved before a fit ends
         return f"prior is {prior!r}"
-    if prior != "mixture":
+    if prior != "mixture" and not (about["nonnegative"] and storage_marginals.there(arrays)):
         return ""
     if about.get("sparsified", False):
         return "the learned prior does not go with a sparsifier"

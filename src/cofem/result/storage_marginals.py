@@ -1,4 +1,7 @@
-"""The part of a posterior's file that only the learned prior has: sites and marginals."""
+"""The part of a posterior's file that holds sites and marginals.
+
+They are those of the learned prior, or of z ≥ 0 at known precisions.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _ROUNDING = 1e-6
 
 
 def packed(post: Posterior) -> dict[str, np.ndarray]:
-    """Return what a file holds of the learned prior; nothing under "ard"."""
+    """Return what a file holds of sites and marginals; nothing if there are none."""
     known = post.marginals
     if known is None:
         return {}
@@ -49,6 +52,11 @@ def packed(post: Posterior) -> dict[str, np.ndarray]:
     if known.tie.labels is not None:
         arrays[LABELS] = known.tie.labels
     return arrays
+
+
+def there(arrays: dict[str, Any]) -> bool:
+    """Whether a file holds marginals: under "ard" only where z ≥ 0 and nothing was learned."""
+    return "seen_value" in arrays or DRAWS[0] in arrays
 
 
 def unpacked(arrays: dict[str, Any], nonnegative: bool) -> Marginals | Draws:

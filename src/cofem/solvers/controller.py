@@ -98,8 +98,8 @@ class Controller:
     def _run_to_goals(self, most: int, first: bool) -> int:
         """Take at most so many steps, until no system runs; return how many were queued.
 
-        Where a look costs as much as a step, the first one comes when the systems before
-        these were done.
+        Where a look costs as much as a step, the first look comes after as many steps as the
+        last batch needed.
         """
         steps, taken = self._steps, 0
         expected = steps.expected if first else 0
@@ -116,7 +116,7 @@ class Controller:
         return taken
 
     def _must_go_on(self) -> bool:
-        """Whether systems at their goals do not balance yet; others were asked at each look."""
+        """Whether systems at their goals do not balance, if that was not checked at each look."""
         if not self._balanced or self._lowers_at_looks:
             return False
         self._steps.restore()
@@ -155,7 +155,7 @@ class Controller:
     def _aim(self) -> None:
         """Set the goals of the recursion's residuals."""
         s, xp = self._steps.scalars, self._steps.xp
-        if self._joint:  # nobody stops alone
+        if self._joint:  # no system stops before the others
             s.set(goal=0 * s.target)
         elif self._steps.knows_rounding:
             s.set(goal=s.target)
@@ -164,7 +164,7 @@ class Controller:
             s.set(goal=xp.where(fine, FINE_AIM * s.target, s.target))
 
     def _rest(self) -> None:
-        """Let those systems run that have something to run for."""
+        """Let a system run unless it is zero, stagnates or has used its steps up."""
         s = self._steps.scalars
         s.set(done=s.zero | s.stuck | (s.steps >= self._max_steps))
 
@@ -211,9 +211,10 @@ class Controller:
         steps.mark()
 
     def _doubtful(self, there: Array) -> Array:
-        """Whether rounding may hide the true residual of a system that seems to be done.
+        """Which systems need their true residual.
 
-        Also of those that are to go on because others used the steps up.
+        Those that seem to be done although rounding may be larger than their tolerance, and those
+        that were interrupted because others had used their steps up.
         """
         s, xp = self._steps.scalars, self._steps.xp
         parted = self._steps.rounding(there) > DRIFT * xp.sqrt(s.goal)

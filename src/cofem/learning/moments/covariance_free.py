@@ -33,6 +33,8 @@ NORM_PRODUCTS = 64 + 60
 # If R couples neighbours, the error of a loosely solved system is smooth, and all estimates are too
 # small together. That is a bias, not noise, so the tolerance is tighter.
 SPARSIFIED_RTOL = 1e-3
+# The smallest tolerance in roundings: a residual is known to a few of them.
+ROUNDINGS = 10
 
 
 class CovarianceFreeEStep:
@@ -70,7 +72,7 @@ class CovarianceFreeEStep:
         xp = backend.namespace(like)
         operator, beta = family.operator, family.noise_precision
         self._block = options.block or backend.rows_at_once(like, operator.shape[1])
-        self._precision = float(xp.finfo(like.dtype).eps)
+        self._least_rtol = ROUNDINGS * float(xp.finfo(like.dtype).eps)
         self._norms = operator.column_norms_squared(like)
         self._theta = preconditioner_diagonal(options.preconditioner, operator, like)
         self._rhs = beta * xp.astype(operator.adjoint(family.y), like.dtype)
@@ -103,7 +105,7 @@ class CovarianceFreeEStep:
         mean_system = ExtraSystems(
             self._pulled(pull),
             None if options.joint_tolerance else start,
-            max(options.mean_rtol, 10 * self._precision),
+            max(options.mean_rtol, self._least_rtol),
             options.mean_balance if sparsifier is None else 0.0,
         )
         if last and options.report_probes:
@@ -273,9 +275,8 @@ class CovarianceFreeEStep:
         return value, tasks * halves * error
 
     def _tolerance(self, rtol: float) -> float:
-        if self._sparsifier is not None:
-            rtol = min(rtol, SPARSIFIED_RTOL)
-        return max(rtol, 10 * self._precision)
+        most = math.inf if self._sparsifier is None else SPARSIFIED_RTOL
+        return max(min(rtol, most), self._least_rtol)
 
     def _matrix(self, alpha: Array) -> Matrix:
         family = self.family

@@ -40,8 +40,8 @@ MOST_STEPS = 60
 MEMORY = 0.8
 # How many coordinates of the support are checked, each with the one whose column is most similar.
 LOOKED_AT = 4
-# The relative tolerance of their linear systems.
-SPOT_RTOL = 1e-4
+# The relative tolerance of their linear systems, and the most CG steps: as many as a fit may take.
+SPOT_RTOL, SPOT_STEPS = 1e-4, 2000
 
 
 def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
@@ -189,7 +189,7 @@ def lowest_ratio(
         part = where[first : first + LOOKED_AT]
         found = solve(
             matrix, _unit_rows(part, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
-            max_steps=2000,
+            max_steps=SPOT_STEPS,
         )  # fmt: skip
         products += 2 * found.rows
         chosen_here = backend.from_numpy(part, alpha)

@@ -19,6 +19,7 @@ from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.sites.rectified import shortest_interval
 from cofem.model.model import Tie
 
 # A normal of width zero is a step; its width is at least this, so that nothing is divided by zero.
@@ -116,6 +117,16 @@ class Marginals:
             found[rows, columns] = quantile(parts, shares[0], p)
         result = found.reshape(self.mean.shape).astype(backend.to_numpy(self.mean).dtype)
         return backend.from_numpy(result, self.mean)
+
+    def shortest(self, level: float) -> tuple[Array, Array]:
+        """Return the shortest intervals if the last component is certain and z ≥ 0.
+
+        An interval with equal probability below and above could never begin at zero, where the
+        density of a law that is cut off there may be largest.
+        """
+        rho = float(self.scales[-1]) * self.precision / self.unit
+        g = rho / (1 + rho)
+        return shortest_interval(g * self.value, g / self.precision, level)
 
     def draw(self, deviations: Array, seed: int) -> Array:
         """Return draws (n, …) whose marginals are these.

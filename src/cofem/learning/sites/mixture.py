@@ -131,6 +131,11 @@ class MixturePrior:
         used[:2] = True
         return np.asarray(used)
 
+    def components(self, visible: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return scales and weights of the components in use."""
+        used = self.in_use(visible) & (self.weights > 0)
+        return self.scales[used], self.weights[used] / self.weights[used].sum()
+
     def given(self, seen: Sequence[Seen], ratios: Sequence[float], visible: float) -> Shares:
         """Return what the components say where every family sees the coordinates like this.
 

@@ -151,3 +151,27 @@ def rectified_quantile(mean: Array, variance: Array, probability: Any) -> Array:
     upper = special.ndtri_exp(np.log1p(-np.asarray(p)) + special.log_ndtr(t))
     quantile = np.maximum(sigma * (t - upper), 0.0)
     return backend.from_numpy(quantile.astype(sigma.dtype), mean)
+
+
+def shortest_interval(mean: Array, variance: Array, level: float) -> tuple[Array, Array]:
+    """Return the shortest interval that holds a share of N(mean, variance) truncated to z > 0.
+
+    It is symmetric about the mean, or begins at zero where that would reach below it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> low, high = shortest_interval(np.array([9.0, 0.0]), np.ones(2), 0.95)
+    >>> low.round(2), high.round(2)
+    (array([7.04, 0.  ]), array([10.96,  1.96]))
+    """
+    centre, sigma = backend.to_numpy(mean), np.sqrt(backend.to_numpy(variance))
+    reach = sigma * special.ndtri(0.5 * (1 + level * special.ndtr(centre / sigma)))
+    inside = centre > reach
+    low = np.where(inside, centre - reach, 0.0)
+    upper = backend.to_numpy(rectified_quantile(mean, variance, level))
+    high = np.where(inside, centre + reach, upper)
+    return (
+        backend.from_numpy(low.astype(centre.dtype), mean),
+        backend.from_numpy(high.astype(centre.dtype), mean),
+    )

@@ -20,6 +20,10 @@ from cofem.solvers.compiled import compiled
 PIECES, DEGREE = 64, 8
 # Where u = 1/2, and beyond which truncation changes nothing.
 HALF, FAR = 3.0, 8.5
+# Where the quadratures' panels begin and end, and their nodes: exact to rounding against mpmath.
+# Below zero in units of the tail's length, above in standard deviations; what lies beyond the last
+# edge is less than rounding.
+TAIL_PANELS, PANELS, NODES = (0.0, 6.0, 15.0, 44.0), (0.0, 4.0, 8.0, 12.0, 18.5), 40
 
 
 @functools.cache
@@ -37,7 +41,7 @@ def second_moment_table() -> np.ndarray:
 def _tail_second_moment(x: np.ndarray) -> np.ndarray:
     """∫z² e^(−xz − z²/2) dz / ∫e^(−xz − z²/2) dz over z > 0, for x = −t ≥ 0."""
     scale = 1 / (1 + x[..., None])
-    s, weights = _panels((0.0, 6.0, 15.0, 44.0))
+    s, weights = _panels(TAIL_PANELS)
     z = s * scale
     density = weights * np.exp(-x[..., None] * z - z * z / 2)
     moment: np.ndarray = np.sum(density * z * z, axis=-1) / np.sum(density, axis=-1)
@@ -46,7 +50,7 @@ def _tail_second_moment(x: np.ndarray) -> np.ndarray:
 
 def _second_moment(t: np.ndarray) -> np.ndarray:
     """Return the same for 0 ≤ t ≤ 8.5, around the mode."""
-    z, weights = _panels((0.0, 4.0, 8.0, 12.0, 18.5))
+    z, weights = _panels(PANELS)
     density = weights * np.exp(-((z - t[..., None]) ** 2) / 2)
     moment: np.ndarray = np.sum(density * z * z, axis=-1) / np.sum(density, axis=-1)
     return moment
@@ -54,7 +58,7 @@ def _second_moment(t: np.ndarray) -> np.ndarray:
 
 def _panels(edges: tuple[float, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Gauss–Legendre nodes and weights on consecutive intervals."""
-    nodes, weights = np.polynomial.legendre.leggauss(40)
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
     half = np.diff(edges)[:, None] / 2
     middle = np.add(edges[:-1], edges[1:])[:, None] / 2
     return (middle + half * nodes).ravel(), (half * weights).ravel()

@@ -5,6 +5,7 @@ prior on [−reach, reach], and v is one of a grid. With b the means of all coor
 y − Φb takes the place of y in :mod:`cofem.learning.supports.chain`, and joining with slab (μ, v)
 makes q smaller by (v t² + 2 μ t − μ² s) / (1 + v s). As a function of m, q is a parabola: given the
 set and v, m has a Student law (a normal one if the noise is known), and its integral is known.
+Where nothing is below zero there is one slab, about m > 0 (``signs`` is one).
 
 m is a value of columns of length one, so that the units of columns change nothing. The law is a
 part of the mixture and not in its place: coordinates join it where the data say so, and the others
@@ -63,15 +64,21 @@ def see(
 
 @compiled
 def draw_share(
-    slabs: Matrix, k: int, used: bool, spike: float, log_odds: Matrix, random: Generator
+    slabs: Matrix,
+    k: int,
+    used: bool,
+    spike: float,
+    log_odds: Matrix,
+    random: Generator,
+    signs: int = 2,
 ) -> None:
-    """Draw the weight of this law over that of the spike, half of it for either sign."""
-    first, held = len(log_odds) - 2, COUNT
+    """Draw the weight of this law over that of the spike, the same part of it for every sign."""
+    first, held = len(log_odds) - signs, COUNT
     for i in range(k):
         held += slabs[i] >= first
     log_odds[first:] = NEVER
     if used:
-        log_odds[first:] = math.log(max(random.gamma(held, 1.0), TINY) / (2 * spike))
+        log_odds[first:] = math.log(max(random.gamma(held, 1.0), TINY) / (signs * spike))
 
 
 @compiled
@@ -107,6 +114,7 @@ def draw_equal(
     means: Matrix,
     scales: Matrix,
     random: Generator,
+    signs: int = 2,
 ) -> float:
     """Draw v, with m integrated out, and then m given v; write them into ``means`` and ``scales``.
 
@@ -114,22 +122,22 @@ def draw_equal(
     one m has to be multiplied by. An m out of reach is not taken, and its v neither: the pair is
     a proposal from the law without that bound, and so accepted with probability one or zero.
     """
-    first = len(scales) - 2
-    signs = np.zeros(k)
+    first = len(scales) - signs
+    sides = np.zeros(k)
     for i in range(k):
         if slabs[i] >= first:
-            signs[i] = 1.0 if slabs[i] == first else -1.0
-    held = np.sum(np.abs(signs))
+            sides[i] = 1.0 if slabs[i] == first else -1.0
+    held = np.sum(np.abs(sides))
     if held == 0:
         scales[first:] = spreads[int(random.random() * len(spreads))]
-        means[first] = (2 * random.random() - 1) * reach
-        means[first + 1] = -means[first]
+        drawn = (2 * random.random() - 1) * reach
+        _put(means, first, abs(drawn) if signs == 1 else drawn)
         return 0.0
     old, logs, fits = scales[first], np.empty(len(spreads)), np.empty((len(spreads), 3))
     for a in range(len(spreads)):
         scales[first:] = spreads[a]
         factor = np.linalg.cholesky(precision_of(gram, scales, places, slabs, k))
-        fits[a] = _parabola(gram, correlation, power_of_y, places, factor, signs)
+        fits[a] = _parabola(gram, correlation, power_of_y, places, factor, sides)
         # log p(y, S | v) to the power heat, with m integrated out.
         logs[a] = -0.5 * heat * held * math.log(spreads[a]) - 0.5 * math.log(fits[a, 2])
         for i in range(k):
@@ -149,11 +157,17 @@ def draw_equal(
     noise = 1 / (heat * beta) if beta > 0 else least / (2 * random.gamma(freedom / 2, 1.0))
     drawn = middle + math.sqrt(noise / curvature) * random.standard_normal()
     scales[first:] = old
-    if abs(drawn) < reach:
+    if abs(drawn) < reach and (signs == 2 or drawn > 0):
         scales[first:] = spreads[a]
-        means[first], means[first + 1] = drawn, -drawn
+        _put(means, first, drawn)
     usual = 1 / beta if beta > 0 else least / freedom
     return 0.5 * math.log(2 * math.pi * usual / curvature) - math.log(2 * reach)
+
+
+@compiled
+def _put(means: Matrix, first: int, magnitude: float) -> None:
+    for i in range(first, len(means)):
+        means[i] = magnitude if i == first else -magnitude
 
 
 @compiled

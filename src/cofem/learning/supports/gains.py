@@ -119,7 +119,7 @@ def gains(
 ) -> tuple[float, float]:
     """Write the log odds of every free coordinate and slab; return their sum and its scale.
 
-    If ``positive``, of slabs that are half-normal: for that β must be given. Most coordinates are
+    If ``positive``, slabs are cut off at zero: for that β must be given. Most coordinates are
     often far from any odds that count, and are passed over without a logarithm for every slab.
     """
     least = (
@@ -128,19 +128,18 @@ def gains(
     )
     best_odds, top, total = np.max(log_odds), -math.inf, 0.0
     for j in range(len(s)):
-        most = -math.inf
-        if free[j]:  # a slab takes up at most t²/s
-            most = best_odds + heat * _gain(
-                t[j] * t[j] / max(s[j], ROUNDING), t[j], q, beta, degrees, positive
+        if (
+            not free[j]
+            or _most(
+                t[j], s[j], q, best_odds, log_odds, means, scales, beta, degrees, heat, positive
             )
-        if most < least:
+            < least
+        ):
             logs[j] = -math.inf
             continue
         for a in range(len(scales)):
-            grown = 1 + scales[a] * s[j]
-            fall = (scales[a] * t[j] * t[j] + means[a] * (2 * t[j] - means[a] * s[j])) / grown
-            gain = _gain(fall, t[j], q, beta, degrees, positive)
-            logs[j, a] = log_odds[a] + heat * (gain - 0.5 * math.log(grown))
+            gain = _gain(scales[a], means[a], s[j], t[j], q, beta, degrees, positive)
+            logs[j, a] = log_odds[a] + heat * gain
             top = max(top, logs[j, a])
     for j in range(len(s)):
         for a in range(len(scales)):
@@ -150,13 +149,53 @@ def gains(
 
 
 @compiled
-def _gain(fall: float, t: float, q: float, beta: float, degrees: float, positive: bool) -> float:
-    """Return by how much the log likelihood grows where a slab takes ``fall`` off q."""
-    if positive:
-        return log_one_sided(math.copysign(math.sqrt(beta * fall), t))
+def _gain(
+    v: float, m: float, s: float, t: float, q: float, beta: float, degrees: float, positive: bool
+) -> float:
+    """Return the log evidence with which a coordinate of the slab N(m, v) joins."""
+    grown = 1 + v * s
+    if positive:  # both the slab and what it becomes are cut off at zero
+        found = log_one_sided((v * t + m) * math.sqrt(beta / (v * grown))) - 0.5 * math.log(grown)
+        return found - log_one_sided(m * math.sqrt(beta / v)) if m > 0 else found
+    fall = (v * t * t + m * (2 * t - m * s)) / grown
+    return _likelier(fall, q, beta, degrees) - 0.5 * math.log(grown)
+
+
+@compiled
+def _likelier(fall: float, q: float, beta: float, degrees: float) -> float:
+    """Return by how much the log likelihood grows where ``fall`` is taken off q."""
     if beta > 0:
         return 0.5 * beta * fall
     return -0.5 * degrees * math.log(max(1 - fall / q, ROUNDING))
+
+
+@compiled
+def _most(
+    t: float,
+    s: float,
+    q: float,
+    best_odds: float,
+    log_odds: Matrix,
+    means: Matrix,
+    scales: Matrix,
+    beta: float,
+    degrees: float,
+    heat: float,
+    positive: bool,
+) -> float:
+    """Return what the log odds of a coordinate are at most, by few logarithms.
+
+    A slab takes at most t²/s off q.
+    """
+    fall = t * t / max(s, ROUNDING)
+    if not positive:
+        return best_odds + heat * _likelier(fall, q, beta, degrees)
+    found = best_odds + heat * log_one_sided(math.copysign(math.sqrt(beta * fall), t))
+    for a in range(len(scales)):
+        if means[a] > 0:  # not of a half-normal slab
+            own = log_odds[a] + heat * _gain(scales[a], means[a], s, t, q, beta, degrees, True)
+            found = max(found, own)
+    return found
 
 
 @compiled
@@ -183,13 +222,12 @@ def _least_top(
         if free[j] and promise > most:
             promising, most = j, promise
     found = -math.inf
-    for a in range(len(scales) if promising >= 0 else 0):
-        grown = 1 + scales[a] * s[promising]
-        fall = (
-            scales[a] * t[promising] ** 2 + means[a] * (2 * t[promising] - means[a] * s[promising])
-        ) / grown
-        gain = _gain(fall, t[promising], q, beta, degrees, positive)
-        found = max(found, log_odds[a] + heat * (gain - 0.5 * math.log(grown)))
+    if promising >= 0:
+        for a in range(len(scales)):
+            gain = _gain(
+                scales[a], means[a], s[promising], t[promising], q, beta, degrees, positive
+            )
+            found = max(found, log_odds[a] + heat * gain)
     return found
 
 

@@ -1,15 +1,17 @@
 """The chain over which coordinates are non-zero if none may be negative, compiled.
 
-The slabs are half-normal, and given the set S of non-zeros their values z_S have the law of
-:mod:`cofem.learning.supports.chain` cut off at zero. What is cut off has no closed form for more
-than two coordinates. So values and noise belong to the state here, and every move draws new values
-of all coordinates one after the other, each from its exact conditional cut off at zero, beginning
-with the one that moves (the scheme of Geweke, Hajivassiliou and Keane). The product of what each
-would have had above zero corrects for this in the probability with which the move is accepted:
+The slabs are normal laws cut off at zero: half-normal, and one about a magnitude that values of
+equal magnitude have in common (:mod:`cofem.learning.supports.equal`). Given the set S of non-zeros
+their values z_S have the law of :mod:`cofem.learning.supports.chain` cut off at zero. What is cut
+off has no closed form for more than two coordinates. So values and noise belong to the state here,
+and every move draws new values of all coordinates one after the other, each from its exact
+conditional cut off at zero, beginning with the one that moves (the scheme of Geweke, Hajivassiliou
+and Keane). The product of what each would have had above zero, beside what its slab has there,
+corrects for this in the probability with which the move is accepted:
 
-    W = Π_i 2 P(z_i > 0 | those drawn before it).
+    W = Π_i P(z_i > 0 | those drawn before it) / P(z_i > 0 | its slab, not cut off).
 
-The place of the one that moves is proposed with P(z_j > 0) counted in, so that its factor cancels.
+The place of the one that moves is proposed with its own factor counted in, so that this cancels.
 """
 
 from __future__ import annotations
@@ -18,17 +20,10 @@ import math
 
 import numpy as np
 
-from cofem.learning.sites.truncated_normal import standard_moments
 from cofem.learning.supports.chain import PROPOSALS, draw_weights
-from cofem.learning.supports.gains import (
-    ROUNDING,
-    gains,
-    log_twice_normal,
-    look,
-    pick,
-    precision_of,
-    score,
-)
+from cofem.learning.supports.cut_values import draw_noise, draw_values, refresh_values
+from cofem.learning.supports.equal import draw_equal, draw_share, see
+from cofem.learning.supports.gains import gains, pick, score
 from cofem.solvers.compiled import compiled
 
 Matrix = np.ndarray
@@ -41,8 +36,11 @@ def run_nonnegative_chain(
     y: np.ndarray,
     scales: np.ndarray,
     pseudo_count: float,
+    spreads: np.ndarray,
+    reach: float,
     start: np.ndarray,
     start_slabs: np.ndarray,
+    equal: np.ndarray,
     start_values: np.ndarray,
     start_beta: float,
     beta: float,
@@ -57,6 +55,9 @@ def run_nonnegative_chain(
     precision, which stays where ``beta`` is given.
     """
     d, n = phi.shape
+    # The last slab is that about the common magnitude.
+    scales, means = np.append(scales, equal[1]), np.zeros(len(scales) + 1)
+    means[-1], width = equal[0], 0.0
     kept, most = len(heating) - draws_from, min(n - 1, d, largest)
     places, slabs, values = np.empty(most, np.int64), np.empty(most, np.int64), np.zeros(most)
     free, gram, k = np.ones(d, np.bool_), np.empty((most, d)), 0
@@ -68,21 +69,22 @@ def run_nonnegative_chain(
     if len(start_values) == k:
         values[:k] = start_values
     else:
-        _values(gram, correlation, scales, places, slabs, k, now, values, True, random)
+        draw_values(gram, correlation, means, scales, places, slabs, k, now, values, True, random)
     s, t, logs = np.empty(d), np.empty(d), np.empty((d, len(scales)))
-    log_odds, means = np.zeros(len(scales)), np.zeros(len(scales))
+    log_odds = np.zeros(len(scales))
     sizes, noise, scores = np.empty(kept, np.int64), np.empty(kept), np.empty(kept)
     drawn_places, drawn_values = np.zeros((kept, most), np.int64), np.zeros((kept, most))
     sums = np.zeros((3, d))
     for sweep in range(len(heating)):
         heat = heating[sweep]
-        draw_weights(slabs, k, d, pseudo_count, log_odds, random)
+        spike = draw_weights(slabs, k, d, pseudo_count, log_odds[:-1], random)
+        draw_share(slabs, k, len(spreads) > 0, spike, log_odds, random, 1)
         for place in places[:k].copy():
             _to_the_end(places, slabs, values, gram, k, place)
-            before, _ = _values(
-                gram, correlation, scales, places, slabs, k, now, values, False, random
+            before, _ = draw_values(
+                gram, correlation, means, scales, places, slabs, k, now, values, False, random
             )
-            look(gram, squares, correlation, power, scales, places, slabs, k - 1, s, t)
+            see(gram, squares, correlation, power, means, scales, places, slabs, k - 1, s, t)
             free[place] = True
             total, top = gains(scales, log_odds, means, s, t, 1.0, free, now, n, heat, logs, True)
             j, a = pick(logs, top, total, random)
@@ -90,36 +92,54 @@ def run_nonnegative_chain(
             if j != place:
                 gram[k - 1] = phi @ phi[j]
             places[k - 1], slabs[k - 1] = j, a
-            after, _ = _values(
-                gram, correlation, scales, places, slabs, k, now, values, True, random
+            after, _ = draw_values(
+                gram, correlation, means, scales, places, slabs, k, now, values, True, random
             )
             if math.log(random.random()) >= after - before:
                 places[k - 1], slabs[k - 1], gram[k - 1], j = place, old_slab, row, place
                 values[:k] = old
             free[j] = False
         k = _join_or_leave(
-            phi, squares, correlation, power, scales, places, slabs, values, free, gram, k, now,
-            log_odds, heat, s, t, logs, random,
+            phi, squares, correlation, power, means, scales, places, slabs, values, free, gram, k,
+            now, log_odds, heat, s, t, logs, random,
         )  # fmt: skip
         counts = sweep >= draws_from
-        energy = _refresh(
-            gram, correlation, power, scales, places, slabs, k, now, values, sums, counts, random
+        if len(spreads):
+            width = _draw_equal(
+                gram, correlation, power, spreads, reach, places, slabs, k, now, heat, means,
+                scales, values, random,
+            )  # fmt: skip
+        energy = refresh_values(
+            gram,
+            correlation,
+            power,
+            means,
+            scales,
+            places,
+            slabs,
+            k,
+            now,
+            values,
+            sums,
+            counts,
+            random,
         )
         if beta == 0:
-            now = random.gamma(0.5 * (n + k), 1.0) / (0.5 * energy)
+            now = draw_noise(n, k, energy, now, means, scales, slabs, random)
         if counts:
             row_at = sweep - draws_from
             sizes[row_at], noise[row_at] = k, 1 / now
             drawn_places[row_at, :k], drawn_values[row_at, :k] = places[:k], values[:k]
-            q = look(gram, squares, correlation, power, scales, places, slabs, k, s, t)
-            rest, last = _values(
-                gram, correlation, scales, places, slabs, k, now, values, False, random
+            q = see(gram, squares, correlation, power, means, scales, places, slabs, k, s, t)
+            rest, last = draw_values(
+                gram, correlation, means, scales, places, slabs, k, now, values, False, random
             )
             found = score(gram, scales, places, slabs, k, log_odds, q, now, n)
-            scores[row_at] = found + rest + last + 0.5 * n * math.log(now)
+            scores[row_at] = width + found + rest + last + 0.5 * n * math.log(now)
     return (
         sizes, drawn_places, drawn_values, noise, scores, sums[0] / kept, sums[1] / kept,
-        sums[2] / kept, places[:k].copy(), slabs[:k].copy(), values[:k].copy(), now,
+        sums[2] / kept, places[:k].copy(), slabs[:k].copy(), np.array([means[-1], scales[-1]]),
+        values[:k].copy(), now,
     )  # fmt: skip
 
 
@@ -129,6 +149,7 @@ def _join_or_leave(
     squares: Matrix,
     correlation: Matrix,
     power: float,
+    means: Matrix,
     scales: Matrix,
     places: Matrix,
     slabs: Matrix,
@@ -146,7 +167,7 @@ def _join_or_leave(
 ) -> int:
     """Propose that coordinates join or leave; return how many there are then."""
     n, most, known = phi.shape[1], len(places), False
-    total, top, means = 0.0, 0.0, np.zeros(len(scales))
+    total, top = 0.0, 0.0
     # Of the state itself: known while proposals are refused. The others are of it without one.
     own_s, own_t, own_logs = np.empty(len(s)), np.empty(len(t)), np.empty(logs.shape)
     for _ in range(PROPOSALS):
@@ -155,21 +176,23 @@ def _join_or_leave(
             if k >= most:
                 continue
             if not known:
-                look(gram, squares, correlation, power, scales, places, slabs, k, own_s, own_t)
+                see(
+                    gram, squares, correlation, power, means, scales, places, slabs, k, own_s, own_t
+                )
                 total, top = gains(
                     scales, log_odds, means, own_s, own_t, 1.0, free, beta, n, heat, own_logs, True
                 )
                 known = True
-            rest, last = _values(
-                gram, correlation, scales, places, slabs, k, beta, values, False, random
+            rest, last = draw_values(
+                gram, correlation, means, scales, places, slabs, k, beta, values, False, random
             )
             luck -= math.log(total) + top - math.log(k + 1) - rest - last
             if luck >= k * math.log(2):  # the new values have W of at most 2^k
                 continue
             j, a = pick(own_logs, top, total, random)
             places[k], slabs[k], gram[k] = j, a, phi @ phi[j]
-            after, _ = _values(
-                gram, correlation, scales, places, slabs, k + 1, beta, values, True, random
+            after, _ = draw_values(
+                gram, correlation, means, scales, places, slabs, k + 1, beta, values, True, random
             )
             if luck < after:
                 free[j], known, k = False, False, k + 1
@@ -179,14 +202,14 @@ def _join_or_leave(
             j = places[int(random.random() * k)]
             _to_the_end(places, slabs, values, gram, k, j)
             old = values[:k].copy()
-            before, _ = _values(
-                gram, correlation, scales, places, slabs, k, beta, values, False, random
+            before, _ = draw_values(
+                gram, correlation, means, scales, places, slabs, k, beta, values, False, random
             )
             free[j] = True
-            look(gram, squares, correlation, power, scales, places, slabs, k - 1, s, t)
+            see(gram, squares, correlation, power, means, scales, places, slabs, k - 1, s, t)
             left, best = gains(scales, log_odds, means, s, t, 1.0, free, beta, n, heat, logs, True)
-            rest, last = _values(
-                gram, correlation, scales, places, slabs, k - 1, beta, values, True, random
+            rest, last = draw_values(
+                gram, correlation, means, scales, places, slabs, k - 1, beta, values, True, random
             )
             if luck < math.log(k) - math.log(left) - best + rest + last - before:
                 k, known = k - 1, False
@@ -211,90 +234,35 @@ def _to_the_end(
 
 
 @compiled
-def _values(
-    gram: Matrix, correlation: Matrix, scales: Matrix, places: Matrix, slabs: Matrix, k: int,
-    beta: float, values: Matrix, draw: bool, random: Generator,
-) -> tuple[float, float]:  # fmt: skip
-    """Draw values above zero if asked to; return log W without the first to be drawn, and its.
-
-    The first to be drawn is the last on the list. With L Lᵀ = Φ_SᵀΦ_S + diag(1/v) the i-th is
-    normal given those behind it, with spread 1/(√β L_ii).
-    """
-    if k == 0:
-        return 0.0, 0.0
-    factor = np.linalg.cholesky(precision_of(gram, scales, places, slabs, k))
-    mean = np.empty(k)
-    for i in range(k):
-        mean[i] = correlation[places[i]]
-        for m in range(i):
-            mean[i] -= factor[i, m] * mean[m]
-        mean[i] /= factor[i, i]
-    rest = last = 0.0
-    for i in range(k - 1, -1, -1):
-        # mean holds L⁻¹Φ_Sᵀy: the i-th row of Lᵀz = that + noise.
-        centre = mean[i]
-        for m in range(i + 1, k):
-            centre -= factor[m, i] * values[m]
-        ratio = centre * math.sqrt(beta)
-        if draw:
-            values[i] = _above_zero(ratio, random) / (math.sqrt(beta) * factor[i, i])
-        if i == k - 1:
-            last = log_twice_normal(ratio)
-        else:
-            rest += log_twice_normal(ratio)
-    return rest, last
-
-
-@compiled
-def _refresh(
+def _draw_equal(
     gram: Matrix,
     correlation: Matrix,
     power: float,
-    scales: Matrix,
+    spreads: Matrix,
+    reach: float,
     places: Matrix,
     slabs: Matrix,
     k: int,
     beta: float,
+    heat: float,
+    means: Matrix,
+    scales: Matrix,
     values: Matrix,
-    sums: Matrix,
-    counts: bool,
     random: Generator,
 ) -> float:
-    """Draw every value given the others, and add their moments to the sums if it counts.
-
-    Returns ‖y − Φ_S z‖² + Σ z²/v.
-    """
-    precision = precision_of(gram, scales, places, slabs, k)
-    for i in range(k):
-        centre = correlation[places[i]] + precision[i, i] * values[i]
-        for m in range(k):
-            centre -= precision[i, m] * values[m]
-        spread = 1 / math.sqrt(beta * precision[i, i])
-        ratio = centre / precision[i, i] / spread
-        values[i] = spread * _above_zero(ratio, random)
-        if counts:
-            _, mean, variance = standard_moments(ratio)
-            sums[0, places[i]] += spread * mean
-            sums[1, places[i]] += spread**2 * (variance + mean**2)
-            sums[2, places[i]] += 1
-    energy = power
-    for i in range(k):
-        energy -= 2 * correlation[places[i]] * values[i]
-        for m in range(k):
-            energy += precision[i, m] * values[i] * values[m]
-    return max(energy, ROUNDING * power)
-
-
-@compiled
-def _above_zero(t: float, random: Generator) -> float:
-    """Draw from N(t, 1) cut off below zero; where it is far below, by Robert's rejection."""
-    if t > -0.5:
-        while True:
-            found = t + random.standard_normal()
-            if found > 0:
-                return found
-    rate = 0.5 * (math.sqrt(t * t + 4) - t)
-    while True:
-        found = random.standard_exponential() / rate
-        if math.log(random.random()) < -0.5 * (found - t - rate) ** 2:
-            return found
+    """Propose another common magnitude and spread, and values with them."""
+    magnitude, spread, old = means[-1], scales[-1], values[:k].copy()
+    rest, last = draw_values(
+        gram, correlation, means, scales, places, slabs, k, beta, values, False, random
+    )
+    width = draw_equal(
+        gram, correlation, power, spreads, reach, places, slabs, k, beta, float(gram.shape[1]),
+        heat, means, scales, random, 1,
+    )  # fmt: skip
+    before = rest + last
+    rest, last = draw_values(
+        gram, correlation, means, scales, places, slabs, k, beta, values, True, random
+    )
+    if math.log(random.random()) >= rest + last - before:
+        means[-1], scales[-1], values[:k] = magnitude, spread, old
+    return width

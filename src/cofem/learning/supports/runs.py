@@ -50,16 +50,11 @@ class Run:
         self._random = np.random.default_rng(seed)
         places = likely[: most // 2].astype(np.int64)
         slabs = np.full(len(places), len(scales) // 2, np.int64)
-        self._reach: tuple[float, ...] = ()
-        spreads = np.empty(0)
+        self._nonnegative, largest = bool(values), float(np.max(np.abs(columns @ y)))
         self._chain: Callable[..., Any] = run_nonnegative_chain if values else run_chain
-        if not values:
-            largest = float(np.max(np.abs(columns @ y)))
-            spreads = spreads_for(scales)
-            self._reach = (reach_of(largest),)
-            values = (np.array([largest, 1.0]),)
-        self._laws = [Law(columns, y, scales, spreads, 1.0, beta, most)]
-        self._states: list[Any] = [(places, slabs, *values)]
+        self._reach = reach_of(largest)
+        self._laws = [Law(columns, y, scales, spreads_for(scales), 1.0, beta, most)]
+        self._states: list[Any] = [(places, slabs, np.array([largest, 1.0]), *values)]
         self.forget()
 
     @property
@@ -99,7 +94,7 @@ class Run:
             The most chains in all.
         """
         first, shares = self._laws[0], shares_for(beta, self._laws[0].y)
-        if not self._reach or len(shares) >= most_laws:
+        if self._nonnegative or len(shares) >= most_laws:
             return
         most = min(int(ROOM * size) + SOME, first.most)
         places, slabs, (magnitude, spread) = self._states[0]
@@ -127,11 +122,10 @@ class Run:
 
     def _run(self, i: int, powers: np.ndarray, counts: bool) -> None:
         law = self._laws[i]
-        shapes = (law.spreads * law.share, *self._reach) if self._reach else ()
         found: Any = self._chain(
-            law.columns, law.y, law.scales * law.share, 1 / len(law.scales), *shapes,
-            *self._states[i], law.beta, law.most, powers, 0 if counts else len(powers) - 1,
-            self._random,
+            law.columns, law.y, law.scales * law.share, 1 / len(law.scales),
+            law.spreads * law.share, self._reach, *self._states[i], law.beta, law.most, powers,
+            0 if counts else len(powers) - 1, self._random,
         )  # fmt: skip
         sizes, places, values, noise, scores, *sums = found[:8]
         self._states[i] = found[8:]

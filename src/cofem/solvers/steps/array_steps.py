@@ -138,7 +138,7 @@ class ArraySteps:
         return self._kernels.weighted_norm_squared(self.x * self._matrix.diagonal, self._inverse)
 
     def rounding(self, of: Array) -> Array:
-        """Nobody counts it here: all residuals are recomputed."""
+        """Not estimated here: all residuals are recomputed."""
         return 0 * self.rho + np.inf
 
     # -- the end -----------------------------------------------------------------------------

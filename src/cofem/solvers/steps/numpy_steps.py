@@ -168,7 +168,7 @@ class NumpySteps:
         return out
 
     def rounding(self, of: np.ndarray) -> np.ndarray:
-        """Bound how far rounding has parted the recursion's residual from the true one.
+        """Bound how far rounding has moved the recursion's residual away from the true one.
 
         Each step rounds A p, an error of about eps ‖A‖ ‖x‖ (Greenbaum 1997); in the norms
         used here ‖M⁻¹A‖ is seen in the step lengths.

@@ -122,16 +122,16 @@ class Steps(Protocol):
         """Return rᴴM⁻¹r of every system."""
 
     def joint_size(self, of: Array) -> Array:
-        """Return Σ ‖r‖² over the systems ``of`` which it is true, for all the same."""
+        """Return Σ ‖r‖² over the systems where ``of`` is true; every system gets this number."""
 
     def pull(self, of: Array) -> Array | None:
-        """Return Σ |diagonal x|²/M of systems; zero is allowed where it is not asked for.
+        """Return Σ |diagonal x|²/M of systems; where ``of`` is false it may be zero.
 
-        None where it is known at no cost that none of these must balance.
+        None if no system has to balance and this is known without any work.
         """
 
     def rounding(self, of: Array) -> Array:
-        """Bound how far the recursion's residual has parted from the true one, as a norm."""
+        """Bound the norm of the difference between the recursion's residual and the true one."""
 
     def recompute(self, of: Array) -> None:
         """R = B − A X at least where asked for, and let directions begin anew there."""

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from cofem.backend import launches
 from cofem.backend._torch.graphs import captured
 
-# A replayed product differs from the one launched by hand by rounding at most, where a
-# library chooses another algorithm. This many units of it are no surprise.
+# A replayed product may differ by rounding from the same product without a graph, because the
+# library may choose another algorithm. A difference of this many units of rounding is accepted.
 ROUNDINGS = 1e4
 # Operations that wait for numbers: their results have shapes or values on the host.
 _LOOKS = ("_local_scalar_dense", "equal", "is_nonzero", "masked_select", "nonzero", "unique_dim")
@@ -24,8 +24,9 @@ _CHOOSES = ("index", "index_put", "index_put_")
 def can_be_replayed(product: Callable[[Any], Any], like: Any) -> bool:
     """Whether ``product`` of rows like these gives the same when it is recorded and replayed.
 
-    It does not if it looks at numbers, brings some from the host or computes outside of
-    torch: that is seen, the capture fails, or the replay answers for other rows.
+    It does not if it reads numbers on the host, takes numbers from there, or computes outside of
+    torch. This is noticed in one of three ways: such an operation is called, the capture fails, or
+    the replay gives the result for other rows.
     """
     rows = torch.randn_like(like)
     product(rows)  # makes tables and plans, which a capture could not
@@ -36,7 +37,7 @@ def can_be_replayed(product: Callable[[Any], Any], like: Any) -> bool:
         return False
     try:
         graph, found = captured(lambda: product(rows))
-    except Exception:  # whatever a foreign function does, it is called as it is from now on
+    except Exception:  # whatever went wrong: from now on the function is called without a graph
         torch.cuda.synchronize()
         captured(lambda: rows.copy_(rows))  # ends what the failed capture has left open
         return False

@@ -58,13 +58,13 @@ class FusedPasses:
             torch.mul(product.weights, scale, out=self._weights)
 
     def forget(self) -> None:
-        """Let go of an operator that is the caller's."""
+        """Keep no reference to an operator of the caller's."""
         if isinstance(self._product, Bulk):
             self._product = None
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the product is somebody else's function."""
+        """Whether the product is a function that is not cofem's own."""
         return self._weights is None
 
     def can_be_captured(self, like: Any) -> bool:

@@ -73,7 +73,7 @@ class State:
     # -- systems in rows -------------------------------------------------------------
 
     def put(self, target: Any, systems: Any) -> None:
-        """Write systems (Q, D) into the rows of ``target``; of the others nothing is said."""
+        """Write systems (Q, D) into the rows of ``target``; other rows may hold anything."""
         count = systems.shape[0]
         if not self.paired:
             source = torch.view_as_real(systems) if self.lanes == 2 else systems[:, :, None]

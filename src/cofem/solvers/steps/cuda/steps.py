@@ -91,8 +91,9 @@ class CudaSteps:
     def do(self, name: Any, work: Callable[..., None], *arguments: Any, products: int = 0) -> None:
         """Do it, from the second time on as a graph.
 
-        But for the verdict on a foreign product: somebody may have changed the operator
-        since its graphs were recorded, and its true residual says so.
+        The check of the residuals is an exception where the product is a function of the user's:
+        the operator may have changed since its graphs were recorded, and only a product that is
+        computed anew shows it.
         """
         started = 0 if self._start is None else int(self._start.shape[0])
         if name[0] == "begin" and started:
@@ -229,7 +230,7 @@ class CudaSteps:
         return residuals.norms(s, self.passes, s.x, s.diagonal * s.inverse * s.diagonal)
 
     def rounding(self, of: Any) -> Any:
-        """Nobody counts it here: all residuals are recomputed."""
+        """Not estimated here: all residuals are recomputed."""
         return torch.full_like(self.state.rho, torch.inf)
 
     # -- the end ---------------------------------------------------------------------------
@@ -244,7 +245,7 @@ class CudaSteps:
         self._wait()
         found = np.array(self.state.per_system(self._report, self.count).numpy())
         if self.passes.is_foreign and np.any(found[0] > found[1]):
-            self._graphs.forget()  # of an operator that is not what it was
+            self._graphs.forget()  # the operator may have changed
         return found
 
     def coefficients(self) -> list[Coefficients]:
