@@ -143,8 +143,7 @@ class Hidden:
         ]
         for radius in radii:
             kernel, area = disc(self.shape, radius)
-            weight = backend.from_numpy(kernel, parts[0])
-            weight = xp.astype(weight, parts[0].dtype)
+            weight = xp.astype(self._transformed(kernel, parts[0]), parts[0].dtype)
             pull, chance, draws, pulls = (
                 fft.irfftn(x * weight, s=self.shape, axes=self._axes) for x in spectra
             )
@@ -161,6 +160,11 @@ class Hidden:
                 radius, force / precision, wrong**2 / precision, np.clip(response, 0.0, 1.0)
             )
 
+    def _transformed(self, kernel: np.ndarray, like: Array) -> Array:
+        """Return the transform of a disc, which is real, for a disc is symmetric."""
+        there = backend.from_numpy(kernel, like)
+        return backend.namespace(like).real(backend.fft_module(like).rfftn(there, axes=self._axes))
+
     def _near(self, x: Array) -> np.ndarray:
         flat = backend.namespace(x).reshape(x, (-1,))
         found = backend.to_numpy(self._smooth.forward(flat)).astype(float)
@@ -171,7 +175,7 @@ class Hidden:
 
         def summed(x: Array) -> Array:
             fft = backend.fft_module(x)
-            spectrum = fft.rfftn(x, axes=self._axes) * backend.from_numpy(kernel, x)
+            spectrum = fft.rfftn(x, axes=self._axes) * self._transformed(kernel, x)
             found: Array = fft.irfftn(spectrum, s=self.shape, axes=self._axes)
             return found
 
@@ -179,7 +183,7 @@ class Hidden:
 
 
 def disc(shape: tuple[int, ...], radius: float) -> tuple[np.ndarray, float]:
-    """Return the transform of a disc around pixel 0 (real: a disc is symmetric), and its pixels.
+    """Return a disc around pixel 0, ones and zeros, and how many pixels it has.
 
     Examples
     --------
@@ -189,4 +193,4 @@ def disc(shape: tuple[int, ...], radius: float) -> tuple[np.ndarray, float]:
     squares = [(np.fft.fftfreq(side) * side) ** 2 for side in shape]
     distance = np.sum(np.meshgrid(*squares, indexing="ij"), axis=0)
     inside = np.where(distance <= radius**2, 1.0, 0.0)
-    return np.fft.rfftn(inside).real, float(inside.sum())
+    return inside, float(inside.sum())
