@@ -6,8 +6,9 @@ Run: python benchmarks/mri.py [--only WORDS] [--seeds N] [--first-seed S] [--no-
 With --keep every case and seed is written down when it is done, and read instead of measured the
 next time: a run that was stopped goes on, and --seeds 0 prints what is there. The rivals have rows
 of their own there (--only-rivals measures them alone), for they stay when our code changes.
-A case is named OBJECT/MASK R σ; --only lists words of which a case's name must have one,
-such as "atlas/lines" or "faint". Seeds decide mask, noise and lesions together.
+A case is named OBJECT/MASK R σ; of "coils" the true sensitivities are given, of "espirit" they
+are estimated. --only lists words of which a case's name must have one, such as "atlas/lines" or
+"faint". Seeds decide mask, noise and lesions together.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +56,8 @@ CASES: list[tuple[str, str, float, float, int]] = [
     ("coils", "equispaced", 4, 0.02, 8),
     ("coils", "equispaced", 7, 0.02, 8),
     ("coils", "lines", 6, 0.02, 8),
+    ("espirit", "equispaced", 4, 0.02, 8),
+    ("espirit", "equispaced", 7, 0.02, 8),
     ("volume", "power", 4, 0.01, 0),
 ]
 OURS, RIVALS = "ours", ("TV", "wavelets")
@@ -173,6 +177,10 @@ def one(
     sampled = mask(kind, truth.images.shape, factor, seed)
     maps = coil_maps(truth.images.shape[1:], coils) if coils else None
     kspace = measured(truth, sampled, sigma, seed, maps)
+    if where == "espirit" and maps is not None:  # the maps are estimated, and their phase is free
+        true, maps = maps, mri.coil_sensitivities(kspace)
+        turn = np.exp(1j * np.angle(np.sum(maps.conj() * true, axis=0)))
+        truth = replace(truth, images=truth.images * turn)
     if who != OURS:
         return rival_scores(kspace, sampled, maps, truth, sigma, who)
     began = time.process_time()

@@ -52,7 +52,7 @@ def load(name: str, seed: int = 0) -> Truth | None:
         from skimage import data
 
         return Truth(ndimage.zoom(data.camera() / 255.0, 200 / 512, order=1)[None], {})
-    if name == "coils":
+    if name in ("coils", "espirit"):
         atlas = load("atlas")
         return None if atlas is None else Truth(atlas.images.astype(complex), {})
     if name == "faint":

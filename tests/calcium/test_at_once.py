@@ -13,12 +13,14 @@ from cofem.calcium.jumps import passes as one_pass
 from cofem.calcium.jumps.states import Constants, build_states
 from cofem.calcium.traces import downward_noise, maximin_baseline, white_noise
 
-# With a walk and without, with a rise and without, bent, with a short decay and a small jump.
+# With a walk and without, with a rise and without, bent up and
+# down, with a short decay and a small jump.
 CONSTANTS = [
     Constants(0.7, 0.03, 0.1, 1.0, 0.5, 0.5),
     Constants(0.3, 0.0, 0.0, 2.0, 0.0, 0.0),
     Constants(1.4, 0.1, 0.3, 0.2, 1.0, -1.0, 2.0),
     Constants(0.12, 0.02, 0.2, 5.0, 0.25, 1.0),
+    Constants(0.5, 0.03, -0.3, 5.0, 0.5, 0.0),
 ]
 # Weights of the states are kept in single precision for the way back, by both.
 CLOSE = 3e-7

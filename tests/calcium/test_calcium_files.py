@@ -42,6 +42,16 @@ def test_csv_with_and_without_a_header(tmp_path):
         read_csv(path)
 
 
+@pytest.mark.parametrize("mark", ["\t", ";"])
+def test_csv_of_a_spreadsheet_with_decimal_commas(tmp_path, mark):
+    path = tmp_path / "t.csv"
+    path.write_text(mark.join(["time", "a", "b"]) + "\n" + mark.join(["0,0", "1,5", ""]) + "\n"
+                    + mark.join(["0,5", "-2", "3e-1"]) + "\n")  # fmt: skip
+    found = read_csv(path)
+    np.testing.assert_array_equal(found.dff, [[1.5, -2.0], [np.nan, 0.3]])
+    assert found.framerate == pytest.approx(2.0)
+
+
 def test_the_error_names_all_kinds(tmp_path):
     (tmp_path / "t.tif").write_bytes(b"")
     with pytest.raises(ValueError, match=r"nwb.*CaImAn.*Minian.*suite2p"):

@@ -17,7 +17,13 @@ from cofem.calcium.jumps.counting import (
 )
 from cofem.calcium.jumps.fitting import binned, spread_out
 from cofem.calcium.jumps.search import search
-from cofem.calcium.jumps.states import Constants, build_states
+from cofem.calcium.jumps.states import (
+    SIZES,
+    WEIGHTS,
+    Constants,
+    build_states,
+    response_gain,
+)
 
 
 def dense(states):
@@ -55,7 +61,7 @@ def plain_posterior(states, y, seen):
     return evidence, np.array(active), np.array(calcium[1:])
 
 
-@pytest.mark.parametrize("curvature", [0.0, 0.3])
+@pytest.mark.parametrize("curvature", [0.0, 0.3, -0.3])
 def test_without_rise_it_is_the_plain_sum_over_states(curvature):
     states = build_states(Constants(0.4, 0.0, curvature, 2.0, 0.6, 0.0), 30.0)
     rng = np.random.default_rng(0)
@@ -257,3 +263,34 @@ def test_bins_keep_sums_and_gaps():
     assert out.sum() == pytest.approx(2.0)
     # A jump first seen in bin 100 lies between the middles of bins 99 and 100.
     assert out @ np.arange(1000) / 2 == pytest.approx((99 * 4 + 1.5 + 100 * 4 + 1.5) / 2)
+
+
+def test_more_calcium_never_ends_below_less():
+    """Both recursions count on targets that do not fall, also where the response saturates."""
+    for curvature in (-0.3, -0.1, 0.3):
+        states = build_states(Constants(0.4, 0.0, curvature, 2.0, 0.6, 0.0), 30.0)
+        goal = states.target + states.share
+        assert np.all(np.diff(goal, axis=1) >= 0)
+
+
+@pytest.mark.parametrize("bend", [-0.3, 0.0, 0.3])
+def test_the_evidence_tells_the_curve_where_all_else_is_known(bend):
+    """Traces drawn from the model, of cells that fire densely; five of six at least."""
+    rng, chances = np.random.default_rng(20), WEIGHTS / WEIGHTS.sum()
+    right = 0
+    for _ in range(6):
+        calcium, trace = 0.0, np.empty(900)
+        for t in range(900):
+            calcium *= np.exp(-1 / 30.0)
+            size = rng.choice(SIZES, p=chances) if rng.random() < 0.1 else 0.0
+            calcium += size * response_gain(bend, calcium, size, np)
+            trace[t] = 4.0 * calcium + rng.standard_normal()
+        evidence = {
+            curvature: passes.log_evidence(
+                build_states(Constants(1.0, 0.0, curvature, 3.0, 0.0, 0.0), 30.0),
+                trace, np.ones(900, bool),
+            )
+            for curvature in (-0.3, 0.0, 0.3)
+        }  # fmt: skip
+        right += max(evidence, key=lambda at: evidence[at]) == bend
+    assert right >= 5

@@ -17,7 +17,7 @@ from cofem.learning.sites.ard import (
     strictness,
     update_precision,
 )
-from cofem.learning.stopping import Verdict
+from cofem.learning.stopping import CLEAR, FAINT, Verdict
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense, FiniteDifference, Identity
 
@@ -131,11 +131,13 @@ def test_with_a_sparsifier_the_error_bars_are_those_of_rx():
     model = model_of(sparsifier=sparsifier)
     rule = Ard(model, np.ones(model.n_precisions), TOL)
     share = rule.movement.share
-    still = moments_of(variance=4.0, d=model.n_precisions)
-    for step, ends in [(0.99, True), (1.01, False)]:
-        before = still.mean - step * share * 2.0
-        verdict = rule.absorb([still], [before], random=False)
-        assert verdict is (Verdict.SETTLED if ends else None)
+    for size, farther in [(CLEAR * 2.0 + 1, 1.0), (CLEAR * 2.0 - 1, FAINT)]:
+        mean = np.full((1, model.n_precisions), size)
+        still = moments_of(mean=mean, variance=4.0, d=model.n_precisions)
+        for step, ends in [(0.99, True), (1.01, False)]:
+            before = mean - step * farther * share * 2.0
+            verdict = rule.absorb([still], [before], random=False)
+            assert verdict is (Verdict.SETTLED if ends else None)
 
 
 def test_precisions_count_directions_over_all_tasks_and_families():

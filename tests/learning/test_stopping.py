@@ -7,7 +7,7 @@ import pytest
 
 import cofem
 from cofem import simulate
-from cofem.learning.stopping import SHAKEN, SHARE_PER_TOL, Movement, Verdict
+from cofem.learning.stopping import CLEAR, FAINT, SHAKEN, SHARE_PER_TOL, Movement, Verdict
 
 
 def ard(phi, y, method="em", **options):
@@ -34,10 +34,11 @@ def test_it_stops_at_the_first_iteration_that_moves_nothing(method, tol):
                callback=lambda s: states.append((s.mean.copy(), s.precision.copy())))  # fmt: skip
     assert post.converged
     norms = np.sum(phi**2, axis=0)
-    moved = [
-        np.max(abs(new - old) * np.sqrt(beta * norms + alpha))
-        for (old, _), (new, alpha) in itertools.pairwise(states)
-    ]
+    moved = []
+    for (old, _), (new, alpha) in itertools.pairwise(states):
+        bar = 1 / np.sqrt(beta * norms + alpha)
+        share = abs(new - old) / bar
+        moved.append(np.max(np.where(abs(new) > CLEAR * bar, share, share / FAINT)))
     assert moved[-1] <= SHARE_PER_TOL * tol
     assert min(moved[:-1]) > SHARE_PER_TOL * tol
     assert f"{SHARE_PER_TOL * tol:.2g} of its error bar" in post.message
@@ -46,8 +47,8 @@ def test_it_stops_at_the_first_iteration_that_moves_nothing(method, tol):
 @pytest.mark.parametrize("kind", ["float64", "float32", "complex128", "torch"])
 def test_movement_counts_coordinates(kind):
     random = np.random.default_rng(0)
-    before = random.normal(size=(2, 50))
     precision = random.uniform(0.1, 10, 50)
+    before = random.choice([-1.0, 1.0], (2, 50)) * (CLEAR + 0.2) / np.sqrt(precision)
     step = np.zeros((2, 50))
     share = SHARE_PER_TOL * 1e-4
     step[0, :7], step[1, 3:5] = 1.01 * share, -1.01 * share
@@ -67,6 +68,21 @@ def test_movement_counts_coordinates(kind):
     assert not movement.settled(random=False)
     assert movement.count([now], [now], [precision]) == 0
     assert movement.settled(random=False)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_coordinates_near_zero_may_move_further(library):
+    """EM follows the noise with most of them: they count from FAINT times the share."""
+    share = SHARE_PER_TOL * 1e-4
+    bars = np.array([0.1, 2.0, 0.1, 2.0, 0.1, 2.0])
+    stands = np.array([2.9, 2.9, 3.1, -3.1, 2.9, -2.9])  # in error bars
+    moves = share * np.array([1.1, 3.9, 1.1, 1.1, 4.1, 4.1])
+    now = (stands * bars)[None]
+    before, precision = now - (moves * bars)[None], bars**-2.0
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        now, before, precision = (torch.from_numpy(x) for x in (now, before, precision))
+    assert Movement(1e-4).count([now], [before], [precision]) == 4
 
 
 def test_random_probes_may_shake_one_in_a_thousand():

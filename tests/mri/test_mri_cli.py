@@ -94,6 +94,11 @@ def test_the_page_shows_its_pixels_in_a_browser(app, files):
     for name in ("image", "std", "edges"):  # every map has a colour bar with numbers and a unit
         assert re.search(rf'id="{name}-high">[0-9.e+-]+<', dom)
     assert dom.count("units of the data</span>") == 3
+    for name in ("image", "std", "edges"):  # the pixel is marked on every map, in its middle
+        mark = re.search(rf'id="{name}-mark" style="left: ([0-9.]+)%; top: ([0-9.]+)%;"', dom)
+        assert [float(x) for x in mark.groups()] == pytest.approx(
+            [100 * 24.5 / 48, 100 * 20.5 / 48]
+        )
 
 
 def test_bad_outputs_are_refused_before_the_work(app, files):

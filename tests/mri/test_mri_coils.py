@@ -56,6 +56,21 @@ def test_maps_are_the_true_ones_up_to_noise(n_contrasts):
     assert misfit(mri.coil_sensitivities(noisy), true, bright) < 0.03
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_a_noisy_coil_does_not_spoil_the_maps(given):
+    rows, columns = np.indices((64, 64)) / 64
+    true = ring(rows, columns, 6)
+    image = mri.phantom((64, 64), n_contrasts=1)
+    sizes = 0.005 * np.array([1, 1, 30, 1, 1, 1.0])
+    kspace = mri.to_kspace(image * true) + sizes[:, None, None] * complex_noise((6, 64, 64), 0)
+    covariance = np.diag(sizes**2)
+    maps = mri.coil_sensitivities(kspace, coil_covariance=covariance if given else None)
+    plain = mri.coil_sensitivities(kspace, coil_covariance=np.eye(6))
+    bright = image[0] > 0.2
+    np.testing.assert_allclose(np.linalg.norm(maps, axis=0)[bright], 1, atol=1e-6)
+    assert misfit(maps, true, bright) < 0.6 * misfit(plain, true, bright)
+
+
 def test_a_narrow_block_gives_better_maps_than_sigpys():
     """Nine lines, as equispaced sampling with R = 7 has: kernels narrow along them."""
     app = pytest.importorskip("sigpy.mri.app")
@@ -136,6 +151,8 @@ def test_what_several_sets_cannot_do_is_said():
         mri.reconstruct(kspace, sensitivities=maps, phase="smooth")
     with pytest.raises(ValueError, match="one set"):
         mri.joint_total_variation(kspace, None, weight=0.1, sensitivities=maps)
+    with pytest.raises(ValueError, match="contrast 0 is zero"):
+        mri.coil_sensitivities(0 * kspace)
     with pytest.raises(ValueError, match="sets must be from 1 to 3"):
         mri.coil_sensitivities(kspace, sets=4)
     with pytest.raises(ValueError, match=r"\(1, sets, 3, 16, 16\)"):

@@ -27,7 +27,11 @@ COLUMNS = (
     ("noise", "noise", "standard deviation of a frame"),
     ("tau_d", "decay (s)", "decay time"),
     ("tau_r", "rise (s)", "rise time"),
-    ("curvature", "curvature", "how much more a spike adds per dF/F that is there; 0 is linear"),
+    (
+        "curvature",
+        "curvature",
+        "how much more a spike adds per dF/F that is there; 0 is linear, below 0 saturates",
+    ),
     ("flags", "flags", "what to look at"),
 )
 
@@ -96,6 +100,7 @@ def _row(result: Deconvolution, i: int, name: int, events: np.ndarray) -> dict[s
         "tau_r": _short(row["tau_r"]),
         "curvature": _short(row["curvature"]),
         "flags": "; ".join(flags),
+        "counts": result.counts_in_words(i),
         "step": step / result.framerate,
         "trace": _extremes(row["dff"], step),
         "fit": _means(row["denoised"], step),

@@ -59,7 +59,8 @@ class Deconvolution:
         Noise of a frame, decay and rise time, and by how much the events were advanced, in
         seconds.
     curvature : float or ndarray (n_cells,)
-        By how much a spike's response grows per dF/F that is already there: 0 is linear.
+        By how much a spike's response grows per dF/F that is already there: 0 is linear, less than
+        0 saturates.
     spike_size : float or ndarray (n_cells,)
         Height of one spike from rest, in dF/F, known to a factor of two (``count_interval``).
     at_limit : bool or ndarray (n_cells,)
@@ -164,6 +165,29 @@ class Deconvolution:
         factor = float(np.exp(SIZE_SPREAD * ndtri((1 + level) / 2)))
         return total / factor, total * factor
 
+    def counts_in_words(self, cell: int = 0) -> str:
+        """Return a sentence: how many spikes a cell had, and how sure the size of one is.
+
+        Examples
+        --------
+        >>> from cofem.calcium import deconvolve, simulate
+        >>> dff, spikes = simulate(n_cells=1, n_frames=900, seed=3)
+        >>> text = deconvolve(dff, 30.0, n_jobs=1).counts_in_words()
+        >>> text.startswith("About 40 spikes, between 10 and 160 with 95 % probability")
+        True
+        """
+        total = float(np.atleast_2d(self.spike_counts)[cell].sum())
+        size = float(np.atleast_1d(self.spike_size)[cell])
+        if not (np.isfinite(total) and size > 0):
+            return "Numbers of spikes are not estimated here; heights are in spikes and events."
+        low, high = (float(x[cell]) for x in self.count_interval())
+        return (
+            f"About {_round(total)} spikes, between {_round(low)} and {_round(high)} with 95 % "
+            f"probability: a trace does not tell the height of one spike, here taken for "
+            f"{size:.2g}, better than to a factor of {np.exp(SIZE_SPREAD):.1f} (one standard "
+            "deviation)."
+        )
+
     def filtered_mode(self, q: float = 0.05) -> np.ndarray:
         """Return the paper's estimate, in the shape of dff.
 
@@ -267,3 +291,8 @@ class Deconvolution:
         table["low"] = np.maximum(table["amplitude"] - reach, 0.0)
         table["high"] = table["amplitude"] + reach
         return table
+
+
+def _round(x: float) -> str:
+    """Return a number with two digits, without an exponent."""
+    return f"{float(f'{x:.2g}'):g}"

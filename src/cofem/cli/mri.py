@@ -203,7 +203,9 @@ def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
     if scan.calibration is not None:
         y = scan.calibration[None]  # files with one are centred
     with warnings_as_lines():
-        maps = coil_sensitivities(_centred(y) if fft_order else y)
+        maps = coil_sensitivities(
+            _centred(y) if fft_order else y, coil_covariance=scan.coil_covariance
+        )
     return np.fft.ifftshift(maps, tuple(range(1, maps.ndim))) if fft_order else maps
 
 

@@ -76,6 +76,9 @@ PAGE = """<!DOCTYPE html>
 body{font:15px/1.5 system-ui,sans-serif;margin:2em;max-width:75em;color:#222}
 .maps{display:flex;flex-wrap:wrap;gap:1.5em}figure{margin:0}figcaption{margin:.3em 0}
 canvas.map{image-rendering:pixelated;width:320px;border:1px solid #999;cursor:crosshair}
+.frame{position:relative;width:322px;line-height:0}
+.mark{position:absolute;width:12px;height:12px;margin:-7px 0 0 -7px;border:2px solid #e60;
+border-radius:50%;pointer-events:none}
 canvas.bar{width:320px;height:12px;display:block;margin-top:4px;border:1px solid #999}
 .scale{display:flex;justify-content:space-between;width:320px;font-size:12px}
 th{text-align:left;padding-right:1em;font-weight:600}
@@ -96,16 +99,18 @@ const layers=page.layers.map(l=>({name:l.name,data:numbers(l.data)}));
 const std=numbers(page.std), edges=numbers(page.edges);
 const last=layers[layers.length-1].data;
 const $=id=>document.getElementById(id);
-let chosen=0;
+let chosen=0,picked=null;
 for(let i=0;i<L;i++)$('contrast').add(new Option(String(i+1),i));
 $('slider').max=layers.length-1;$('slider').value=layers.length-1;
 $('ends').textContent=layers.map(l=>l.name).join(' → ');
 const short=x=>x===0?'0':Math.abs(x)>=1e-2&&Math.abs(x)<1e4?x.toPrecision(3):x.toExponential(1);
 function makeMap(id,title){
   const figure=document.createElement('figure');
-  figure.innerHTML=`<figcaption id="${id}-title">${title}</figcaption><canvas class="map" id="${id}"
- width="${W}" height="${H}"></canvas><canvas class="bar" id="${id}-bar" width="320" height="12">
-</canvas><div class="scale"><span id="${id}-low"></span><span>${page.unit}</span>
+  figure.innerHTML=`<figcaption id="${id}-title">${title}</figcaption><div class="frame"><canvas
+ class="map" id="${id}" width="${W}" height="${H}"></canvas><div
+ class="mark" id="${id}-mark" hidden></div></div>
+<canvas class="bar" id="${id}-bar" width="320" height="12"></canvas>
+<div class="scale"><span id="${id}-low"></span><span>${page.unit}</span>
 <span id="${id}-high"></span></div>`;
   $('maps').append(figure);
   $(id).addEventListener('click',e=>{const box=$(id).getBoundingClientRect();
@@ -135,6 +140,9 @@ function draw(){
   paint('edges',edges,most(edges));
 }
 function pick(row,column){
+  for(const id of ['image','std','edges']){const mark=$(id+'-mark');mark.hidden=false;
+    mark.style.left=`${100*(column+.5)/W}%`;mark.style.top=`${100*(row+.5)/H}%`}
+  picked=[row,column];
   const j=chosen*P+row*W+column,v=last[j],s=std[j],d=page.level*s;
   $('picked').textContent=`Row ${row}, column ${column}: ${short(v)} ± ${short(s)} `+
     `(95 %: ${short(Math.max(0,v-d))} to ${short(v+d)}) ${page.unit}; `+
@@ -143,7 +151,8 @@ function pick(row,column){
 makeMap('image','Image');makeMap('std','Standard deviation');
 makeMap('edges','Edges: prior standard deviation of the gradient');
 $('slider').addEventListener('input',draw);
-$('contrast').addEventListener('change',e=>{chosen=Number(e.target.value);draw()});
+$('contrast').addEventListener('change',e=>{chosen=Number(e.target.value);draw();
+  if(picked)pick(...picked)});
 draw();
 const asked=location.hash.match(/^#(\\d+),(\\d+)$/);  // page.html#row,column
 if(asked&&asked[1]<H&&asked[2]<W)pick(Number(asked[1]),Number(asked[2]));

@@ -8,6 +8,7 @@ short symmetric array with zeros.
 
 from __future__ import annotations
 
+import inspect
 import io
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ import scipy.io
 import scipy.sparse
 
 from cofem.files.headers import RefusedError
+
+# Newer versions of SciPy warn until they are told which of its two sparse classes is wanted.
+_TAKES_SPMATRIX = "spmatrix" in inspect.signature(scipy.io.mmread).parameters
+_CLASS = {"spmatrix": False} if _TAKES_SPMATRIX else {}
 
 
 def read(file: Path) -> Any:
@@ -57,7 +62,7 @@ def read(file: Path) -> Any:
         )
     if layout == "array" and symmetry != "general" and _lines(text) != entries:
         raise RefusedError(f"has {_lines(text)} values; its header promises {entries}")
-    found = scipy.io.mmread(io.BytesIO(text))
+    found = scipy.io.mmread(io.BytesIO(text), **_CLASS)
     return scipy.sparse.coo_array(found) if scipy.sparse.issparse(found) else np.asarray(found)
 
 

@@ -104,9 +104,10 @@ def fit(
     max_iter : int
         The largest number of iterations.
     tol : float
-        How accurately the iterations end. "ard": no coordinate moves by more than 750 ``tol`` of
-        its own error bar; "mixture": its two estimates of the mean agree to 200 ``tol`` error
-        bars. 0 runs exactly ``max_iter`` iterations (``docs/notes/stopping.md``).
+        How accurately the iterations end. "ard": no coordinate moves by more than 500 ``tol`` of
+        its own error bar, those near zero by four times that; "mixture": its two estimates of the
+        mean agree to 200 ``tol`` error bars. 0 runs exactly ``max_iter`` iterations
+        (``docs/notes/stopping.md``).
     seed : int
         Decides every random number.
     callback : function, optional

@@ -4,9 +4,10 @@ A coordinate has settled when an iteration moves it by a small share of its own 
 however large another coordinate is. The error bar is 1/√A_jj, the standard deviation if all other
 coordinates were known. Where columns are coherent it is far below the true one. This is intended:
 there EM replaces one column by another in many small steps, and must not be stopped in between.
-With noisy data EM never ends by itself: it begins to fit the noise, and its error grows again. The
-share below which a movement no longer counts was chosen where the error along the iterations is
-smallest (``docs/notes/stopping.md``).
+With noisy data EM never ends by itself: it begins to fit the noise, and its error grows again. It
+does so with coordinates near zero, so that those count less. The share below which a movement no
+longer counts was chosen where the error along the iterations is smallest
+(``docs/notes/stopping.md``).
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.solvers import kernels
 
-# tol = 1e-4 stops when no coordinate moves by more than 0.075 of its error bar (measured in
-# ``docs/notes/stopping.md``).
-SHARE_PER_TOL = 750.0
+# tol = 1e-4 stops when no coordinate moves by more than 0.05 of its error bar (measured in
+# ``docs/notes/stopping.md``),
+SHARE_PER_TOL = 500.0
+# of those that stand above zero by CLEAR error bars. The others may move FAINT times as far: with
+# most of them EM only follows the noise.
+CLEAR, FAINT = 3.0, 4.0
 # Random probes keep moving a few of many coordinates: one in this many is ignored.
 SHAKEN = 1000
 
@@ -29,7 +33,10 @@ SHAKEN = 1000
 class Verdict(enum.Enum):
     """How the iterations ended; the value is the sentence for the user."""
 
-    SETTLED = "no coordinate moves by more than {share:.2g} of its error bar in an iteration"
+    SETTLED = (
+        "no coordinate that stands out moves by more than {share:.2g} of its error bar in an "
+        "iteration"
+    )
     AT_REST = "prior, noise and all coordinates are at rest"
     NEARLY_AT_REST = (
         "prior, noise and all but {few:.2g} of the coordinates are at rest; the others still "
@@ -96,6 +103,8 @@ class Verdict(enum.Enum):
 class Movement:
     """How many coordinates an iteration moved by more than a share of their error bars.
 
+    Those that do not stand above zero by ``CLEAR`` error bars may move ``FAINT`` times as far.
+
     Parameters
     ----------
     tol : float
@@ -128,10 +137,12 @@ class Movement:
             limit = self.share**2
             if backend.is_numpy(new) and not backend.is_complex(new):
                 of_numpy = backend.to_numpy(old), backend.to_numpy(precision)
-                self.moving += int(kernels.moving(new, *of_numpy, limit))
+                self.moving += int(kernels.moving(new, *of_numpy, limit, CLEAR**2, FAINT**2))
             else:
                 xp = backend.namespace(new)
-                far = backend.abs_squared(new - old) * precision > limit
+                move = backend.abs_squared(new - old) * precision
+                clear = backend.abs_squared(new) * precision > CLEAR**2
+                far = (move > limit) & (clear | (move > FAINT**2 * limit))
                 self.moving += int(xp.sum(xp.astype(far, xp.int64)))
             self.n += int(new.shape[0] * new.shape[1])
         return self.moving

@@ -197,13 +197,25 @@ def probe_sums(rhs: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compiled
-def moving(new: np.ndarray, old: np.ndarray, precision: np.ndarray, limit: float) -> int:
-    """Return how many entries of (L, D) rows moved by more than √(limit / precision)."""
+def moving(
+    new: np.ndarray,
+    old: np.ndarray,
+    precision: np.ndarray,
+    limit: float,
+    clear: float,
+    faint: float,
+) -> int:
+    """Return how many entries of (L, D) rows moved by more than √(limit / precision).
+
+    Those that are not above √(clear / precision): by more than √(faint · limit / precision).
+    """
     count = 0
     for row in range(new.shape[0]):
         for j in range(new.shape[1]):
-            step = np.float64(new[row, j]) - old[row, j]
-            if step * step * precision[j] > limit:
+            value = np.float64(new[row, j])
+            step = value - old[row, j]
+            move = step * step * precision[j]
+            if move > limit and (move > faint * limit or value * value * precision[j] > clear):
                 count += 1
     return count
 

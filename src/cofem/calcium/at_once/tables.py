@@ -27,6 +27,7 @@ from cofem.calcium.jumps.states import (
     WEIGHTS,
     Constants,
     grid_from,
+    response_gain,
 )
 
 # Options: three steps of the walk, then the jumps.
@@ -107,9 +108,9 @@ def build_tables(constants: Sequence[Constants], framerate: float, like: Array) 
         return backend.from_numpy(np.ascontiguousarray(values), like)
 
     calcium = there(np.array(grid))
-    gain = there(curvature * jump / HEIGHT)
+    bend = there(curvature * jump / HEIGHT)
     still = there(np.stack([-reach, 0 * reach, reach], axis=1))
-    target, share = _between(calcium, there(floor), there(decay), gain, still, there(SIZES.copy()))
+    target, share = _between(calcium, there(floor), there(decay), bend, still, there(SIZES.copy()))
     return Tables(
         calcium=calcium, number=there(NUMBER), target=target, share=share, weight=there(weight),
         begin=there(begin), height=there(height), rise=there(rise), level=there(level.copy()),
@@ -118,16 +119,15 @@ def build_tables(constants: Sequence[Constants], framerate: float, like: Array) 
 
 
 def _between(
-    grid: Array, floor: Array, decay: Array, gain: Array, still: Array, sizes: Array
+    grid: Array, floor: Array, decay: Array, bend: Array, still: Array, sizes: Array
 ) -> tuple[Array, Array]:
     """Return the state below each goal, and the share of the way to the next one."""
     xp = backend.namespace(grid)
     left = decay[:, None] * grid[None, :]
-    bend = 1 + gain[:, None] * xp.maximum(left, 0 * left)
-    goal = xp.concat(
-        [left[:, None, :] + still[:, :, None],
-         left[:, None, :] + sizes[None, :, None] * bend[:, None, :]], axis=1,
-    )  # fmt: skip
+    size = sizes[None, :, None]
+    above = xp.maximum(left, 0 * left)[:, None, :]
+    jump = size * response_gain(bend[:, None, None], above, size, xp)
+    goal = xp.concat([left[:, None, :] + still[:, :, None], left[:, None, :] + jump], axis=1)
     lowest = xp.take(grid, floor)[:, None, None]
     goal = xp.minimum(xp.maximum(goal, lowest), 0 * goal + grid[-1])
     found = xp.searchsorted(grid, xp.reshape(goal, (-1,)), side="right") - 1

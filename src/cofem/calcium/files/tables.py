@@ -13,8 +13,9 @@ TIME_NAMES = frozenset({"time", "t", "seconds", "time_s", "time (s)", "frame", "
 
 
 def read_csv(path: Path) -> Traces:
-    r"""Read numbers separated by commas; an empty field is a missing frame.
+    r"""Read numbers separated by commas, tabs or semicolons; an empty field is a missing frame.
 
+    Beside tabs and semicolons a comma is a decimal point, as spreadsheets of many countries write.
     A header of names says that columns are cells; a column of time tells the frame rate.
 
     Examples
@@ -31,9 +32,11 @@ def read_csv(path: Path) -> Traces:
         lines = [x for x in path.read_text(encoding="utf-8-sig").splitlines() if x.strip()]
     except UnicodeDecodeError as error:
         raise ValueError(f"dff: {path} is not a table of numbers ({error})") from None
-    header = _header(lines[0]) if lines else None
+    mark = next((x for x in "\t;" if lines and x in lines[0]), ",")
+    lines = [x if mark == "," else x.replace(",", ".") for x in lines]
+    header = _header(lines[0], mark) if lines else None
     try:
-        rows = [[float(item or "nan") for item in line.split(",")]
+        rows = [[float(item.strip() or "nan") for item in line.split(mark)]
                 for line in (lines if header is None else lines[1:])]  # fmt: skip
     except ValueError as error:
         raise ValueError(f"dff: {path} is not a table of numbers ({error})") from None
@@ -52,8 +55,8 @@ def read_csv(path: Path) -> Traces:
     return Traces(table, framerate, np.arange(len(table)), len(table), note)
 
 
-def _header(line: str) -> list[str] | None:
-    names = [item.strip().strip('"').lower() for item in line.split(",")]
+def _header(line: str, mark: str) -> list[str] | None:
+    names = [item.strip().strip('"').lower() for item in line.split(mark)]
     try:
         for name in names:
             float(name or "nan")

@@ -7,8 +7,9 @@ frame to the next it decays, wanders a little, and now and then jumps:
     f_t = ρ f_{t−1} + (1 − ρ) c_t,                    y_t = A f_t + noise of variance 1.
 
 κ is the curvature of the response: with κ > 0 a spike adds more where calcium is high (GCaMPs
-bind several ions), while the decay stays exponential. Were the curve applied to calcium
-itself, it would be chosen for the shape of the decay and not for the sizes of the jumps.
+bind several ions), while the decay stays exponential; with κ < 0 it adds less, as in a dye that
+saturates (see :func:`response_gain`). Were the curve applied to calcium itself, it would be
+chosen for the shape of the decay and not for the sizes of the jumps.
 The walk stands for what is no spike: neuropil, motion, drift; it has the decay's own time.
 """
 
@@ -114,7 +115,8 @@ def build_states(constants: Constants, framerate: float) -> States:
     steps, chances = _walk_steps(walk * math.sqrt(1 - decay * decay))
     active = min(constants.rate / framerate, MOST_PER_FRAME)
     left = decay * calcium
-    gain = 1 + constants.curvature * constants.height / HEIGHT * np.maximum(left, 0.0)
+    bend = constants.curvature * constants.height / HEIGHT
+    gain = response_gain(bend, np.maximum(left, 0.0), SIZES[:, None], np)
     goal = np.concatenate([left + steps[:, None], left + SIZES[:, None] * gain])
     target, share = _between(calcium, goal)
     return States(
@@ -127,6 +129,21 @@ def build_states(constants: Constants, framerate: float) -> States:
         weight=np.concatenate([(1 - active) * chances, active * WEIGHTS / WEIGHTS.sum()]),
         number=np.concatenate([np.zeros(len(steps)), SIZES**COUNT_POWER]),
     )
+
+
+def response_gain(bend: Any, calcium: Any, size: Any, xp: Any) -> Any:
+    """Return by how much a jump is larger at some calcium than from rest.
+
+    1 + κ c for κ > 0. For κ = −a < 0 the response saturates, (1 + a s)/(1 + a (s + c)): like
+    fluorescence that goes as c/(1 + a c). More calcium then never ends below less calcium.
+
+    Examples
+    --------
+    >>> [float(response_gain(bend, 2.0, 1.0, np)) for bend in (0.5, -0.5)]
+    [2.0, 0.6]
+    """
+    up, down = xp.maximum(bend, 0 * bend), xp.maximum(-bend, 0 * bend)
+    return (1 + up * calcium) * (1 + down * size) / (1 + down * (size + calcium))
 
 
 def noise_at_30(noise: Any, framerate: float) -> Any:

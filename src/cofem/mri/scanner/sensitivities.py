@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cofem.mri.scanner.coils import mixed, own_noise, whitening
 from cofem.mri.scanner.espirit import espirit
 from cofem.mri.scanner.noise import farthest_power
 
@@ -18,7 +19,12 @@ CROP, CROP_MORE = 0.8, 0.9
 
 
 def coil_sensitivities(
-    kspace: Any, calibration: int | None = None, *, sets: int = 1, crop: float | None = None
+    kspace: Any,
+    calibration: int | None = None,
+    *,
+    sets: int = 1,
+    crop: float | None = None,
+    coil_covariance: Any = None,
 ) -> np.ndarray:
     """Estimate sensitivities by ESPIRiT (Uecker et al. 2014).
 
@@ -35,6 +41,9 @@ def coil_sensitivities(
         field of view, so that its ends alias onto it.
     crop : float, optional
         Eigenvalue, from 0 to 1, below which nothing is seen at a pixel.
+    coil_covariance : array (coils, coils), optional
+        Of the coils' noise, as :func:`cofem.mri.noise_covariance` gives it. Without it they are
+        taken to be equally noisy, unless one stands out.
 
     Returns
     -------
@@ -60,6 +69,16 @@ def coil_sensitivities(
     if not 1 <= sets <= y.shape[1]:
         raise ValueError(f"sets must be from 1 to {y.shape[1]}, the coils, got {sets}")
     sampled = np.any(y != 0, axis=1)
+    empty = [i for i, part in enumerate(sampled) if not part.any()]
+    if empty or not np.isfinite(y).all():
+        cause = f"contrast {empty[0]} is zero" if empty else "it contains NaN or Inf"
+        raise ValueError(f"kspace: {cause}; sensitivities cannot be estimated from it")
+    radius = _radius(y.shape[2:])
+    if coil_covariance is None:
+        coil_covariance = own_noise(y, sampled, np.broadcast_to(radius, sampled.shape))
+    white = None if coil_covariance is None else whitening(coil_covariance, y.shape[1])
+    if white is not None:
+        y = mixed(y, white, y.ndim - 2)
     if calibration is None:
         sides = calibration_sides(sampled.all(axis=0))
         if min(sides) < min(LEAST_LINES, *sampled.shape[1:]):
@@ -77,11 +96,14 @@ def coil_sensitivities(
             raise ValueError(f"calibration must be at least 2, got {calibration}")
         sides = tuple(min(calibration, n) for n in y.shape[2:])
     block = y[(..., *_middle(y.shape[2:], sides))]
-    radius = _radius(y.shape[2:])
     power = [np.mean(farthest_power(a, b, radius)) for a, b in zip(y, sampled, strict=True)]
     crops = [CROP if crop is None else crop] + [CROP_MORE if crop is None else crop] * (sets - 1)
     maps, values = espirit(block, np.sqrt(power), y.shape[2:], sets)
     maps *= (values > np.reshape(crops, (-1, *[1] * (values.ndim - 1))))[:, None]
+    if white is not None:
+        maps = mixed(maps, np.linalg.inv(white), y.ndim - 2)
+        size = np.linalg.norm(maps, axis=1, keepdims=True)
+        maps = np.divide(maps, size, out=np.zeros_like(maps), where=size > 0)
     return maps[0] if sets == 1 else maps[None]
 
 
