@@ -1,8 +1,9 @@
 """One GPU against its own floor: CG steps of every operator, whole fits, many, large, libraries.
 
-    python benchmarks/gpu.py [SECTION …] [--quick] [--output benchmarks/results/gpu.md]
+    python benchmarks/gpu.py [SECTION …] [--quick | --tiny] [--output benchmarks/results/gpu.md]
 
-Needs torch with CUDA (and Triton, which comes with it on Linux). Prints Markdown.
+Without a section all of them: the whole page, under one date. Needs torch with CUDA (and Triton,
+which comes with it on Linux), but for --tiny, which tries the script anywhere. Prints Markdown.
 Times are medians: of device events for steps, of whole calls for fits.
 """
 
@@ -23,11 +24,13 @@ from gpu_compiled import against_compiled
 from gpu_large import hundred_million
 from gpu_libraries import libraries
 from gpu_many import many_problems
+from gpu_memory import no_room
 from gpu_mri import reconstruction
 from gpu_operators import of_operators
 from gpu_prior import prior
 from gpu_steps import steps
-from gpu_tables import CUDA, header, seconds, table, waits_of
+from gpu_tables import DEVICE, empty_cache, header, pick, seconds, table, waits_of
+from gpu_tests import device_tests
 
 
 def main() -> None:
@@ -35,38 +38,43 @@ def main() -> None:
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"{', '.join(SECTIONS)}")
     parser.add_argument("--quick", action="store_true", help="small sizes, a minute in all")
     parser.add_argument("--output", type=Path, help="write the Markdown there too")
+    parser.add_argument("--tiny", action="store_true", help="to try the script: says nothing")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
+    scale = "tiny" if options.tiny else "quick" if options.quick else "full"
+    if not options.tiny and not torch.cuda.is_available():
         raise SystemExit("no CUDA device: this benchmark needs an NVIDIA GPU and torch with CUDA")
     unknown = [name for name in options.sections if name not in SECTIONS]
     if unknown:
         parser.error(f"unknown section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    text = [header(" ".join(["gpu.py", *options.sections, *(["--quick"] * options.quick)]))]
+    text = [header(" ".join(["gpu.py", *options.sections, *([f"--{scale}"] * (scale != "full"))]))]
     print(text[0])
     for name in options.sections or SECTIONS:
         began = time.perf_counter()
         try:
-            text.append(SECTIONS[name](options.quick))
+            text.append(SECTIONS[name](scale))
         except Exception as error:  # the other sections' time has been paid for
+            if options.tiny:
+                raise
             text.append(f"## {name} broke\n\n{type(error).__name__}: {error}\n")
         text[-1] += f"\n({time.perf_counter() - began:.0f} s for this section)\n"
         print(text[-1], flush=True)
         if options.output:
             options.output.write_text("\n".join(text), encoding="utf-8")
         cofem.backend.forget_engines()
-        torch.cuda.empty_cache()
+        empty_cache()
 
 
 # -- whole fits ----------------------------------------------------------------------
 
 
-def fits(quick: bool) -> str:
+def fits(scale: str) -> str:
     rows = []
     for power, probes in ((15, 20), (15, 4), (18, 20), (18, 4), (20, 20)):
-        if quick and power > 15:
+        if power > pick(scale, 20, 15, 15):
             continue
+        power = pick(scale, power, power, 8)
         problem = simulate.dct(1 << power, seed=0)
-        y = torch.asarray(problem.y, device=CUDA, dtype=torch.float32)
+        y = torch.asarray(problem.y, device=DEVICE, dtype=torch.float32)
         method = cofem.CoFEM(n_probes=probes, block=32)
 
         def fit(problem: Any = problem, y: Any = y, method: Any = method) -> Any:
@@ -99,12 +107,12 @@ def fits(quick: bool) -> str:
 # -- exact EM ------------------------------------------------------------------------
 
 
-def rivals(quick: bool) -> str:
+def rivals(scale: str) -> str:
     rows = []
-    for D in (512, 2048) if quick else (512, 2048, 8192, 16384):
+    for D in pick(scale, (512, 2048, 8192, 16384), (512, 2048), (64,)):
         problem = simulate.gaussian(D, seed=0)
-        phi = torch.asarray(problem.phi.matrix, device=CUDA)
-        y = torch.asarray(problem.y, device=CUDA)
+        phi = torch.asarray(problem.phi.matrix, device=DEVICE)
+        y = torch.asarray(problem.y, device=DEVICE)
         row: list[Any] = [D, D // 4]
         for method in ("em", "woodbury", cofem.CoFEM(block=32)):
             single = method not in ("em", "woodbury")
@@ -126,7 +134,7 @@ def rivals(quick: bool) -> str:
     )
 
 
-SECTIONS: dict[str, Callable[[bool], str]] = {
+SECTIONS: dict[str, Callable[[str], str]] = {
     "steps": steps,
     "operators": of_operators,
     "compiled": against_compiled,
@@ -137,7 +145,9 @@ SECTIONS: dict[str, Callable[[bool], str]] = {
     "large": hundred_million,
     "calcium": deconvolution,
     "mri": reconstruction,
+    "memory": no_room,
     "libraries": libraries,
+    "tests": device_tests,
 }
 
 

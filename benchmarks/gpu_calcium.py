@@ -16,7 +16,7 @@ import torch
 
 from cofem import calcium
 from cofem.calcium.at_once import fitting
-from gpu_tables import CUDA, header, table
+from gpu_tables import DEVICE, header, peak_memory, pick, synchronize, table
 
 FRAMERATE, FRAMES = 30.0, 10_000
 # Different traces; more cells than that are these with noise of their own on top.
@@ -24,37 +24,37 @@ SIMULATED = 500
 ON_THE_HOST = 320
 
 
-def cells(number: int) -> torch.Tensor:
-    """Return fluorescence (number, FRAMES) on the device, single precision."""
-    dff, _ = calcium.simulate(min(number, SIMULATED), FRAMES, framerate=FRAMERATE, seed=0)
-    found = torch.tensor(dff, dtype=torch.float32, device=CUDA)
+def cells(number: int, frames: int = FRAMES) -> torch.Tensor:
+    """Return fluorescence (number, frames) on the device, single precision."""
+    dff, _ = calcium.simulate(min(number, SIMULATED), frames, framerate=FRAMERATE, seed=0)
+    found = torch.tensor(dff, dtype=torch.float32, device=DEVICE)
     found = found.repeat(-(-number // len(found)), 1)[:number]
     torch.manual_seed(0)
     return found + 0.01 * torch.randn_like(found)
 
 
 def timed(work: Any) -> tuple[float, Any]:
-    torch.cuda.synchronize()
+    synchronize()
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = work()
-    torch.cuda.synchronize()
+    synchronize()
     return time.perf_counter() - began, found
 
 
-def deconvolution(quick: bool) -> str:
+def deconvolution(scale: str) -> str:
     """Return the table: cells at once, on the GPU and on all cores."""
-    rows = []
-    for number in (100, 1000) if quick else (100, 1000, 10_000):
-        dff = cells(number)
+    rows, frames = [], pick(scale, FRAMES, FRAMES, 400)
+    for number in pick(scale, (100, 1000, 10_000), (100, 1000), (2,)):
+        dff = cells(number, frames)
         if not rows:
             first = timed(lambda dff=dff: calcium.deconvolve(dff, FRAMERATE))[0]
         took, found = timed(lambda dff=dff: calcium.deconvolve(dff, FRAMERATE))
-        rows.append([f"{number:,} × {FRAMES:,}", f"{took:.2f}", f"{1000 * took / number:.2f}",
-                     f"{torch.cuda.max_memory_allocated() / 1e9:.1f}"])  # fmt: skip
+        rows.append([f"{number:,} × {frames:,}", f"{took:.2f}", f"{1000 * took / number:.2f}",
+                     f"{peak_memory():.1f}"])  # fmt: skip
         print(rows[-1], flush=True)
-    host = dff[: ON_THE_HOST // (8 if quick else 1)].cpu().numpy()
+    host = dff[: pick(scale, ON_THE_HOST, ON_THE_HOST // 8, 2)].cpu().numpy()
     timed(lambda: calcium.deconvolve(host[:1], FRAMERATE))  # compiles
     spent, other = timed(lambda: calcium.deconvolve(host, FRAMERATE))
     each = spent / len(host)
@@ -81,10 +81,10 @@ def stages(number: int) -> None:
         work = getattr(fitting, name)
 
         def call(*arguments: Any, **options: Any) -> Any:
-            torch.cuda.synchronize()
+            synchronize()
             began = time.perf_counter()
             found = work(*arguments, **options)
-            torch.cuda.synchronize()
+            synchronize()
             spent[name] = spent.get(name, 0.0) + time.perf_counter() - began
             spent[f"{name}, calls"] = spent.get(f"{name}, calls", 0) + 1
             return found
@@ -108,4 +108,4 @@ if __name__ == "__main__":
         stages(64)
         stages(options.stages)
     else:
-        print(deconvolution(options.quick))
+        print(deconvolution("quick" if options.quick else "full"))

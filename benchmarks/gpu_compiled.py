@@ -15,38 +15,40 @@ import torch
 
 from gpu_operators import OPERATORS, POWERS, Q, TooLargeError
 from gpu_steps import fused_steps, graphed, milliseconds
-from gpu_tables import CUDA, table
+from gpu_tables import DEVICE, ON_CUDA, empty_cache, pick, synchronize, table
 
 ALLOWED = 1.2
 # The product itself compiled too, where it is made of torch's operations: seconds each.
 WHOLE = ("DCT", "Fourier 2-D", "Convolution", "Wavelet 2-D")
 WHOLE_POWERS = (15, 20)
 
+COMPILER = "inductor" if ON_CUDA else "eager"
+
 _passes: dict[tuple[int, ...], tuple[Any, float]] = {}
 
 
-def against_compiled(quick: bool) -> str:
+def against_compiled(scale: str) -> str:
     """Return the table: each operator at each size, the step by hand and by the compiler."""
     rows = []
     for name, make in OPERATORS.items():
-        for power in (12, 15) if quick else POWERS:
+        for power in pick(scale, POWERS, (12, 15), (8,)):
             try:
                 operator, dtype = make(1 << power)
             except TooLargeError:
                 continue
-            rhs = torch.randn(Q, 1 << power, device=CUDA, dtype=dtype)
+            rhs = torch.randn(Q, 1 << power, device=DEVICE, dtype=dtype)
             step = fused_steps(operator, rhs)[1]
             generic, took = _generic(operator, rhs, whole=False)
             cells = [name, f"2^{power}", f"{step:.4f}", f"{generic:.4f}", f"{generic / step:.2f}",
                      "yes" if generic <= ALLOWED * step else "no", f"{took:.1f}"]  # fmt: skip
-            if name in WHOLE and power in WHOLE_POWERS and not quick:
+            if name in WHOLE and power in WHOLE_POWERS and scale == "full":
                 whole, took = _generic(operator, rhs, whole=True)
                 cells += [f"{whole:.4f}", f"{whole / step:.2f}", f"{took:.1f}"]
             else:
                 cells += ["—"] * 3
             rows.append(cells)
             print(rows[-1], flush=True)
-        torch.cuda.empty_cache()
+        empty_cache()
     columns = ("operator", "D", "by hand (ms)", "generic (ms)", "ratio", f"within {ALLOWED}",
                "compiling (s)", "product compiled too (ms)", "ratio", "compiling (s)")  # fmt: skip
     return (
@@ -62,7 +64,7 @@ def _generic(operator: Any, rhs: Any, whole: bool) -> tuple[float, float]:
     """Return the milliseconds of a step as a graph, and the seconds of compiling it."""
     lanes = 2 if rhs.is_complex() else 1
     number, n = rhs.shape[0], rhs.shape[1] * lanes
-    diagonal = torch.rand(rhs.shape[1], device=CUDA).repeat_interleave(lanes) + 0.1
+    diagonal = torch.rand(rhs.shape[1], device=DEVICE).repeat_interleave(lanes) + 0.1
     inverse = 1 / (diagonal + 0.3)
     r = torch.view_as_real(rhs).reshape(number, n) if lanes == 2 else rhs
     state = [torch.zeros_like(r), r.clone(), inverse * r]
@@ -81,24 +83,24 @@ def _generic(operator: Any, rhs: Any, whole: bool) -> tuple[float, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler talks about complex numbers and caches
         if whole:
-            step = torch.compile(complete, dynamic=False)
+            step = torch.compile(complete, dynamic=False, backend=COMPILER)
             step(*state, rho, diagonal, inverse)
-            torch.cuda.synchronize()
+            synchronize()
             took = time.perf_counter() - began
             work: Callable[[], Any] = lambda: step(*state, rho, diagonal, inverse)  # noqa: E731
         else:
             if key not in _passes:
                 torch._dynamo.reset()
-                updates = torch.compile(_updates, dynamic=False)
+                updates = torch.compile(_updates, dynamic=False, backend=COMPILER)
                 updates(*state, product(state[2]), rho, diagonal, inverse)
-                torch.cuda.synchronize()
+                synchronize()
                 _passes[key] = updates, time.perf_counter() - began
             updates, took = _passes[key]
             work = lambda: updates(*state, product(state[2]), rho, diagonal, inverse)  # noqa: E731
         try:
             return milliseconds(graphed(work)), took
         except Exception as error:
-            torch.cuda.synchronize()
+            synchronize()
             print(f"not a graph: {type(error).__name__}: {str(error)[:100]}", flush=True)
             return milliseconds(work), took
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from gpu_tables import header, table
+from gpu_tables import header, pick, table
 
 # JAX as it comes, without double precision: the tests of single precision only.
 SINGLE_JAX = "jax without x64"
@@ -33,9 +33,9 @@ OUTCOME = re.compile(
 )
 
 
-def libraries(quick: bool, limit: float = 240.0, only: tuple[str, ...] = ()) -> str:
+def libraries(scale: str, limit: float = 240.0, only: tuple[str, ...] = ()) -> str:
     """Run the tests of each library in processes of their own, all at once, and count."""
-    names = only or (("torch", "torch-cuda") if quick else tuple(SHARES))
+    names = only or pick(scale, tuple(SHARES), ("torch", "torch-cuda"), ("numpy",))
     if not torch.cuda.is_available():
         names = tuple(name for name in names if name != "torch-cuda")
     began = time.monotonic()
@@ -111,7 +111,7 @@ if __name__ == "__main__":
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", nargs="*", default=(), help=", ".join(SHARES))
     options = parser.parse_args()
-    text = header("gpu_libraries.py") + "\n" + libraries(False, options.limit, tuple(options.only))
+    text = header("gpu_libraries.py") + "\n" + libraries("full", options.limit, tuple(options.only))
     print(text)
     if options.output:
         options.output.write_text(text, encoding="utf-8")

@@ -13,21 +13,21 @@ import torch
 from cofem import operators
 from cofem.operators import LinearOperator
 from gpu_steps import PASSES, fused_steps, graphed, milliseconds
-from gpu_tables import CUDA, table
+from gpu_tables import DEVICE, empty_cache, pick, synchronize, table
 
 Q = 5  # the mean and the default four probes
 ALLOWED = 1.5
 POWERS = (12, 15, 18, 20)
 
 
-def of_operators(quick: bool) -> str:
+def of_operators(scale: str) -> str:
     """Return the table: each operator at each size that fits."""
     rows = []
     for name, make in OPERATORS.items():
-        for power in (12, 15) if quick else POWERS:
+        for power in pick(scale, POWERS, (12, 15), (8,)):
             with contextlib.suppress(TooLargeError):
                 rows.append(_row(name, make, 1 << power))
-        torch.cuda.empty_cache()
+        empty_cache()
     columns = ("operator", "D", "bare product", "one pass", "product and passes", "CG step",
                "ratio", f"within {ALLOWED}", "graph")  # fmt: skip
     return (
@@ -39,7 +39,7 @@ def of_operators(quick: bool) -> str:
 
 def _row(name: str, make: Callable[[int], tuple[LinearOperator, Any]], D: int) -> list[str]:
     operator, dtype = make(D)
-    rhs = torch.randn(Q, D, device=CUDA, dtype=dtype)
+    rhs = torch.randn(Q, D, device=DEVICE, dtype=dtype)
     copy = torch.empty_like(rhs)
     one_pass = milliseconds(graphed(lambda: copy.copy_(rhs))) / 2  # it reads and writes
     bare = milliseconds(_recorded(lambda: operator.gram(rhs)))
@@ -54,7 +54,7 @@ def _recorded(work: Callable[[], Any]) -> Callable[[], Any]:
     try:
         return graphed(work)
     except Exception:
-        torch.cuda.synchronize()
+        synchronize()
         return work
 
 
@@ -91,7 +91,7 @@ def _convolution(D: int) -> tuple[LinearOperator, Any]:
 def _dense(D: int) -> tuple[LinearOperator, Any]:
     if D > 1 << 15:
         raise TooLargeError
-    return operators.Dense(torch.randn(D // 4, D, device=CUDA) / D**0.5), torch.float32
+    return operators.Dense(torch.randn(D // 4, D, device=DEVICE) / D**0.5), torch.float32
 
 
 def _sparse(D: int) -> tuple[LinearOperator, Any]:
@@ -112,7 +112,7 @@ def _composition(D: int) -> tuple[LinearOperator, Any]:
 
 
 def _function(D: int) -> tuple[LinearOperator, Any]:
-    weights = torch.rand(D // 2 + 1, device=CUDA)
+    weights = torch.rand(D // 2 + 1, device=DEVICE)
 
     def blur(x: Any) -> Any:
         return torch.fft.irfft(weights * torch.fft.rfft(x), n=D)

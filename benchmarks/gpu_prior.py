@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 import cofem
-from gpu_tables import seconds, table, waits_of
+from gpu_tables import DEVICE, pick, seconds, synchronize, table, waits_of
 
 
 def problem(kind: str, power: int, noise: float = 0.01):
@@ -27,7 +27,7 @@ def problem(kind: str, power: int, noise: float = 0.01):
     clean = phi.forward(z)
     sigma = noise * np.sqrt(np.mean(clean**2))
     y = clean + sigma * rng.normal(size=len(clean))
-    return phi, torch.tensor(y, dtype=torch.float32, device="cuda"), z, 1 / sigma**2
+    return phi, torch.tensor(y, dtype=torch.float32, device=DEVICE), z, 1 / sigma**2
 
 
 def row(kind: str, power: int, repeats: int, **options):
@@ -46,12 +46,12 @@ def row(kind: str, power: int, repeats: int, **options):
     ]  # fmt: skip
 
 
-def prior(quick: bool) -> str:
+def prior(scale: str) -> str:
     """Return the table: the learned prior and the noise, to convergence."""
     names = ["matrix", "D", "prior", "first call s", "s", "iterations", "products",
              "waits an iteration", "NRMSE %",
              "β̂/β"]  # fmt: skip
-    sizes = (12, 15) if quick else (12, 15, 18, 20)
+    sizes = pick(scale, (12, 15, 18, 20), (12, 15), (8,))
     rows = [row(kind, p, 3) for kind in ("dct", "convolution") for p in sizes]
     return (
         "## `fit(phi, y)`, noise and prior learned, single precision\n\n"
@@ -66,7 +66,7 @@ def profile() -> None:
     cofem.fit(phi, y, method="cofem")
     with torch.profiler.profile() as seen:
         cofem.fit(phi, y, method="cofem")
-        torch.cuda.synchronize()
+        synchronize()
     print(
         seen.key_averages().table(sort_by="cpu_time_total", row_limit=18, max_name_column_width=40)
     )

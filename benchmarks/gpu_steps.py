@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from cofem.solvers import ShiftedGram
 from cofem.solvers.controller import Controller
 from cofem.solvers.steps.array_steps import ArrayKernels
 from cofem.solvers.steps.choice import steps_for
-from gpu_tables import CUDA, table
+from gpu_tables import DEVICE, ON_CUDA, pick, synchronize, table
 
 Q = 21  # the mean and 20 probes
 PASSES = 12
@@ -25,9 +26,13 @@ PASSES = 12
 
 def milliseconds(work: Callable[[], Any], repeats: int = 20, inner: int = 5) -> float:
     """Median time of a call by device events, warmed up."""
+    if not ON_CUDA:
+        began = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - began)
     for _ in range(3):
         work()
-    torch.cuda.synchronize()
+    synchronize()
     times = []
     for _ in range(repeats):
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -42,6 +47,8 @@ def milliseconds(work: Callable[[], Any], repeats: int = 20, inner: int = 5) -> 
 
 def graphed(work: Callable[[], Any]) -> Callable[[], Any]:
     """Return the replay of ``work`` captured as a CUDA graph."""
+    if not ON_CUDA:
+        return work
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -54,9 +61,9 @@ def graphed(work: Callable[[], Any]) -> Callable[[], Any]:
     return lambda: (graph.replay(), graph)
 
 
-def steps(quick: bool) -> str:
-    sizes = (15, 18) if quick else (15, 18, 20)
-    rows = [_step_row(1 << power, compiled=not quick) for power in sizes]
+def steps(scale: str) -> str:
+    sizes = pick(scale, (15, 18, 20), (15, 18), (8,))
+    rows = [_step_row(1 << power, compiled=scale == "full") for power in sizes]
     columns = (
         "D", "rfft", "irfft", "one pass", "floor", "eager", "eager, graph", "compiled, graph",
         "fused", "fused, graph", "of the floor",
@@ -71,7 +78,7 @@ def steps(quick: bool) -> str:
 
 
 def _step_row(D: int, compiled: bool) -> list[str]:
-    real = torch.randn(Q, D, device=CUDA)
+    real = torch.randn(Q, D, device=DEVICE)
     spectrum = torch.fft.rfft(real)
     copy = torch.empty_like(real)
     forward = milliseconds(graphed(lambda: torch.fft.rfft(real)))
@@ -97,7 +104,7 @@ def _same(function: Any, **_: Any) -> Any:
 def _array_step(operator: DCT, rhs: Any, compile_: Callable[..., Any]) -> Callable[[], Any]:
     """Return one step as the solver for any array library takes it."""
     kernels = ArrayKernels(backend.namespace(rhs))
-    diagonal = torch.rand(rhs.shape[1], device=CUDA) + 0.1
+    diagonal = torch.rand(rhs.shape[1], device=DEVICE) + 0.1
     inverse = 1 / (diagonal + 0.3)
     x, r, p = torch.zeros_like(rhs), rhs.clone(), inverse * rhs
     unit = kernels.weighted_norm_squared(r, inverse)
@@ -117,7 +124,7 @@ def _array_step(operator: DCT, rhs: Any, compile_: Callable[..., Any]) -> Callab
 
 def fused_steps(operator: LinearOperator, rhs: Any) -> tuple[float, float, bool]:
     """Return the time of a step launched by hand and in a fit, and whether that is a graph."""
-    diagonal = torch.rand(rhs.shape[1], device=CUDA) + 0.1
+    diagonal = torch.rand(rhs.shape[1], device=DEVICE) + 0.1
     matrix = ShiftedGram(operator, 1.0, diagonal)
     rules: dict[str, Any] = {"joint": False, "keep_coefficients": False, "max_steps": 10**9}
     tolerance = np.full(rhs.shape[0], 1e-30)
@@ -129,4 +136,4 @@ def fused_steps(operator: LinearOperator, rhs: Any) -> tuple[float, float, bool]
         controller._begin()
         name = ("steps", number)
         taken = milliseconds(lambda: steps.do(name, controller._advance, number, False))
-        return launched, taken / number, steps.graphed
+        return launched, taken / number, getattr(steps, "graphed", False)

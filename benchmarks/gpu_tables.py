@@ -9,22 +9,58 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from cofem.backend import Later
 
-CUDA = torch.device("cuda")
+ON_CUDA = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if ON_CUDA else "cpu")
+# "tiny" is for trying the whole script without a GPU: its figures say nothing.
+SCALES = ("full", "quick", "tiny")
+Item = TypeVar("Item")
+
+
+def pick(scale: str, full: Item, quick: Item, tiny: Item) -> Item:
+    """Return what belongs to the scale.
+
+    >>> pick("quick", 3, 2, 1)
+    2
+    """
+    return (full, quick, tiny)[SCALES.index(scale)]
+
+
+def synchronize() -> None:
+    """Wait for the device."""
+    if ON_CUDA:
+        torch.cuda.synchronize()
+
+
+def empty_cache() -> None:
+    """Give back what torch keeps of the device's memory."""
+    if ON_CUDA:
+        torch.cuda.empty_cache()
+
+
+def forget_peak() -> None:
+    """Begin to look for the most memory anew."""
+    if ON_CUDA:
+        torch.cuda.reset_peak_memory_stats()
+
+
+def peak_memory() -> float:
+    """Return the most memory that was allocated on the device, in GB."""
+    return torch.cuda.max_memory_allocated() / 1e9 if ON_CUDA else float("nan")
 
 
 def header(command: str) -> str:
     """Return a title, and what was measured: date, device and versions."""
     names = ("torch", "triton", "numpy", "jax", "cupy", "array-api-strict")
     versions = ", ".join(f"{name} {_version(name)}" for name in names)
-    device = torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine()
+    device = torch.cuda.get_device_name() if ON_CUDA else platform.machine()
     return (
-        f"# {'On one GPU' if torch.cuda.is_available() else 'Without a GPU'}\n\n"
+        f"# {'On one GPU' if ON_CUDA else 'Without a GPU'}\n\n"
         f"{datetime.date.today().isoformat()}, {device}, "
         f"Python {platform.python_version()}, {versions}, CUDA {torch.version.cuda}. "
         f"Command: `python benchmarks/{command}`.\n"
@@ -48,16 +84,19 @@ def seconds(work: Callable[[], Any], repeats: int) -> tuple[float, float, Any]:
     """Return the first call's time, the median of the others, and the last result."""
     times = []
     for _ in range(repeats + 1):
-        torch.cuda.synchronize()
+        synchronize()
         began = time.perf_counter()
         found = work()
-        torch.cuda.synchronize()
+        synchronize()
         times.append(time.perf_counter() - began)
     return times[0], statistics.median(times[1:]), found
 
 
 def waits_of(work: Callable[[], Any]) -> int:
     """Return how often the host waits for the device: by torch's own check, and by ours."""
+    if not ON_CUDA:
+        work()
+        return 0
     before = Later.waits
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")

@@ -103,6 +103,14 @@ def record(folder: Path, test_file: str, out: Path, interpreted: bool) -> None:
         out.write_text(json.dumps(written), encoding="utf-8")
         return 0
 
+    def compile_all() -> int:
+        import pytest
+
+        pytest.main(["-q", "-p", "no:cacheprovider", test_file])
+        return 0
+
+    if not interpreted:  # else compiling counts as a test's time, and is interrupted every time
+        in_child(folder, folder / "compiled", compile_all, keeps=True)
     in_child(folder, folder / "compiled", work, interpreted, keeps=not interpreted)
 
 

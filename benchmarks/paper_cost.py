@@ -79,9 +79,7 @@ def main() -> None:
     spent, full = accuracy(asked.trials)
     measured, missing, once = sizes(asked.limit)
     hours = ((measured + missing) * asked.trials + once) / 3600
-    print(
-        f"figure 1: {full / 3600:.2f} hours for {asked.trials} trials, {spent / 3600:.2f} done"
-    )
+    print(f"figure 1: {full / 3600:.2f} hours for {asked.trials} trials, {spent / 3600:.2f} done")
     print(
         f"figure 2: {hours:.1f} hours for {asked.trials} trials and a limit of {asked.limit:g} s: "
         f"{measured:.0f} s a trial measured, {missing / 3600:.1f} h a trial extrapolated, "

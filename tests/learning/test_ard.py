@@ -110,15 +110,25 @@ def test_it_does_not_end_before_it_has_pruned(pruning):
     [(1.001, 0.81, N, False), (0.999, 0.81, N, True), (1.001, 0.79, N, True),
      (1.001, 0.81, D, True)],
 )  # fmt: skip
-def test_it_goes_on_while_all_data_are_used_and_most_precisions_grow(used, growing, n, ends):
-    rule = Ard(model_of(n=n), np.ones(D), TOL)
-    still = moments_of(freedom=used * ALL_USED * n)
-    # 1/E u² grows where u is small.
-    mean = np.where(np.arange(D) < growing * D, 0.5, 1.0)[None, :]
-    rule.absorb([moments_of(mean=mean, freedom=1.0)], None, random=False)
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_it_goes_on_while_all_data_are_used_and_most_precisions_grow(
+    used, growing, n, ends, n_tasks
+):
+    rule = Ard(model_of(n_tasks, n), np.full(D, 2.0), TOL)
+    used_of_all = {"n_tasks": n_tasks, "freedom": used * ALL_USED * n * n_tasks}
+    still = moments_of(**used_of_all)
+    # 1/E u² was 2 everywhere; it grows where u is small.
+    mean = np.where(np.arange(D) < growing * D, 0.65, 0.75)[None, :].repeat(n_tasks, axis=0)
+    rule.absorb([moments_of(n_tasks, mean, freedom=1.0)], None, random=False)
     rule.advance()
     verdict = rule.absorb([still], [still.mean], random=False)
     assert verdict is (Verdict.SETTLED if ends else None)
+
+
+def test_only_learned_noise_needs_residuals():
+    model = model_of(3)
+    assert Ard(model, np.ones(D), TOL).products == 0
+    assert Ard(model, np.ones(D), TOL, noise=LearnedNoise(model.families, 10.0)).products == 3
 
 
 def test_without_a_tolerance_it_never_ends():

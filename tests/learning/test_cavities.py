@@ -1,6 +1,7 @@
 """Cavities and sites by themselves: units, single probes, and sites that give the moments back."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from cofem.learning.moments.mean_field import MEMORY, Cavities, lowest_ratio
 from cofem.learning.sites.matching import (
     STRONGEST,
     WEAKEST,
+    Look,
     matching_sites,
     site_weight,
     squared_lengths,
@@ -128,6 +130,22 @@ def test_the_weight_of_a_site_is_that_of_the_mean_variance_and_limited():
         spread = np.broadcast_to(share / seen.precision, (2, M))
         precision, _ = matching_sites(seen, seen.value, spread, 1.0)
         np.testing.assert_allclose(precision, weight * seen.precision)
+
+
+def test_how_far_the_two_means_are_apart():
+    """In error bars, and where these are tiny in a hundredth of the data's own."""
+    precision, ratio = np.array([4.0, 4.0, 4.0, 4.0]), 0.5
+    bar = 1 / math.sqrt(ratio * 4.0)
+    variance = np.array([[bar**2, bar**2 / 4, 1e-12, 2 * bar**2]])
+    off = np.array([[0.09 * bar, 0.6 * bar, 0.002 * bar, 0.0]])
+    seen = Seen(np.zeros((1, 4)), precision, np.ones(4))
+    shares = SimpleNamespace(mean=[off], variance=[variance])
+    look = Look()
+    look.compare([seen], shares, [np.zeros((1, 4))], [ratio], determined=2.0)
+    distances = np.array([0.09, 1.2, 0.2, 0.0])
+    assert look.distance == pytest.approx(math.sqrt(np.sum(distances**2) / 2))
+    assert look.apart == 2 / 4
+    assert look.clipped == 2 / 4  # sites of no precision, or of less than none
 
 
 def test_typical_precision_is_that_of_columns_of_length_one():

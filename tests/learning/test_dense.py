@@ -52,7 +52,10 @@ def test_lanczos_has_the_same_sums():
         error = dets.std(ddof=1) / np.sqrt(len(dets))
         # Student's t with seven degrees of freedom exceeds 7 once in 5000 times.
         assert abs(dets.mean() - exact.log_det(v)) < 7 * error
-        assert dets.std(ddof=1) < 0.1 * exact.log_det(v)
+        # The error that one of them states is that of the eight: of a χ² with seven degrees of
+        # freedom, twice as many in the mean of eight.
+        stated = np.mean([f.log_det_error(v) for f in found])
+        assert 0.4 < stated / dets.std(ddof=1) < 2.5
 
 
 def test_lanczos_stops_where_it_has_seen_all():

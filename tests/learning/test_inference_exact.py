@@ -73,23 +73,22 @@ def test_moments_and_evidence_are_the_dense_formulas(step, complex_, shape, seed
 
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize("seed", range(4))
-def test_both_agree_at_every_iteration_and_the_evidence_never_falls(complex_, seed):
+def test_all_agree_at_every_iteration_and_the_evidence_never_falls(complex_, seed):
     phi, y, beta = make(seed, complex_=complex_)
     model = Model((Task(Dense(phi), y, beta),), Tie())
-    first, second = (step(model.families[0], model.like) for step in STEPS.values())
+    steps = [step(model.families[0], model.like) for step in STEPS.values()]
     alpha = np.full(40, initial_precision(model))
     evidence = []
     for iteration in range(1, 31):
-        a = first.moments(alpha, None, iteration, last=False)
-        b = second.moments(alpha, None, iteration, last=False)
+        moments = [step.moments(alpha, None, iteration, last=False) for step in steps]
         mean, covariance = dense_posterior(phi, y, alpha, beta)
-        for found in (a, b):
+        for found in moments:
             np.testing.assert_allclose(found.mean[0], mean, rtol=0, atol=1e-8 * abs(mean).max())
             np.testing.assert_allclose(found.variance, np.diag(covariance).real, rtol=1e-8)
             expected = dense_evidence(phi, y, alpha, beta)
             assert found.log_evidence == pytest.approx(expected, rel=1e-8)
-        evidence.append(a.log_evidence)
-        alpha = update_precision(model, [a])
+        evidence.append(moments[0].log_evidence)
+        alpha = update_precision(model, moments[:1])
         # The M-step is 1/(|μ|² + Σ_jj), entry by entry.
         second_moment = abs(mean) ** 2 + np.diag(covariance).real
         np.testing.assert_allclose(alpha, 1 / second_moment, rtol=1e-7)

@@ -85,7 +85,7 @@ def test_a_list_of_coordinates_that_join_and_leave():
         np.testing.assert_allclose(gram[:k], phi[:, places[:k]].T @ phi, atol=1e-15)
 
 
-@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_values_given_the_set_are_those_of_the_normal_law(beta):
     phi, y = problem()
     gram, _, correlation, _ = lists(phi, y)
@@ -127,7 +127,7 @@ def test_an_empty_set_draws_the_noise_alone():
     assert not sums.any()
 
 
-@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_the_common_magnitude_has_its_conditional_law(beta):
     phi, y = problem()
     gram, _, correlation, power = lists(phi, y)

@@ -52,7 +52,7 @@ def test_what_is_only_rounding_is_no_less_than_that():
 
 
 @pytest.mark.parametrize("heat", [1.0, 0.3])
-@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_odds_to_join_are_ratios_of_likelihoods(beta, heat):
     phi, y = problem()
     s, t, q = seen(phi, y)
@@ -127,7 +127,7 @@ def test_the_mass_above_zero(t):
     assert gains.log_one_sided(t) == pytest.approx(exact + t * t / 2, rel=1e-7, abs=1e-10)
 
 
-@pytest.mark.parametrize("beta", [0.0, 2.0])
+@pytest.mark.parametrize("beta", [0.0, 0.5])
 def test_scores_of_two_sets_differ_by_their_log_posteriors(beta):
     phi, y = problem()
 

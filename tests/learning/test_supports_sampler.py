@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cofem.learning.supports import sampler, slabs
+from cofem.learning.supports.chain import run_chain
 from cofem.learning.supports.runs import BLOCK
 from cofem.learning.supports.sampler import (
     COUNTED,
@@ -55,10 +56,49 @@ def test_a_clear_support_is_found_from_every_start(beta, likely):
     assert draws.mean[7] == 0.0
 
 
-def test_the_chains_count_the_same_sweeps_and_the_callback_sees_each_block():
+@pytest.mark.parametrize("likely", [NONE, np.array([1, 4]), np.array([0, 2, 3])], ids=str)
+@pytest.mark.parametrize("beta", [0.0, SIGMA**-2])
+def test_with_no_negative_values_a_clear_support_is_found_too(beta, likely):
+    model, phi, z, _ = made()
+    y = phi @ abs(z) + SIGMA * np.random.default_rng(1).normal(size=N)
+    model = Model((Task(as_operator(phi), y, 1.0),), Tie(), nonnegative=True)
+    found = sample_supports(model, beta, 0.3 * SIGMA**-2, likely, 0)
+    assert found.distance <= sampler.AGREE
+    draws = found.draws.like(model.like)
+    assert np.flatnonzero(draws.probability > 0.9).tolist() == [1, 4]
+    assert draws.probability.min() < 0.3
+    least = np.linalg.lstsq(phi[:, [1, 4]], y, rcond=None)[0]
+    bars = SIGMA / np.linalg.norm(phi[:, [1, 4]], axis=0)
+    assert (abs(draws.mean[[1, 4]] - least) < 0.5 * bars).all()
+    if beta:
+        assert found.noise_precision == pytest.approx(beta, rel=1e-12)
+    else:
+        # Given the support, the noise variance is inverse gamma with N − 2 degrees of freedom.
+        left = np.sum((y - phi[:, [1, 4]] @ least) ** 2)
+        assert found.noise_precision == pytest.approx((N - 2 - 2) / left, rel=0.3)
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_the_common_magnitude_is_a_part_of_the_state_only_where_it_is_asked_for(used):
+    _, phi, _, y = made(zero_column=False)
+    spreads = np.array([0.1, 1.0]) if used else np.empty(0)
+    columns = np.ascontiguousarray((phi / np.linalg.norm(phi, axis=0)).T)
+    start = np.array([1.5, 0.1])
+    found = run_chain(
+        columns, y, np.array([3.0, 60.0]), 0.5, spreads, 8.0, NONE, NONE, start, 0.0, 9,
+        np.ones(5), 0, np.random.default_rng(0),
+    )  # fmt: skip
+    assert (found[-1].tolist() != start.tolist()) is used
+    assert (found[9] < 2).all() or used
+
+
+@pytest.mark.parametrize("likely", [NONE, np.array([1, 4]), np.arange(D)], ids=len)
+def test_the_chains_count_the_same_sweeps_and_the_callback_sees_each_block(likely):
     model, *_ = made()
     told = []
-    found = sampled(model, tell=lambda mean, sweeps: told.append((mean.copy(), sweeps)))
+    found = sampled(
+        model, likely=likely, tell=lambda mean, sweeps: told.append((mean.copy(), sweeps))
+    )
     counts = [n for _, n in told]
     starts = [i for i, n in enumerate(counts) if n == BLOCK]
     assert starts[0] == 0

@@ -65,8 +65,10 @@ def may_be_dense(model: Model, ends: list[End], settings: Settings) -> bool:
     return not clear or first.crowded or first.certificate is not Certificate.GIVEN
 
 
-def dense_end(model: Model, make: EStepMaker, given: bool, settings: Settings, spent: int) -> End:
-    """Return the end at which all coordinates have one normal prior.
+def dense_end(
+    model: Model, make: EStepMaker, given: bool, settings: Settings, spent: int
+) -> tuple[End, dict[str, Any]]:
+    """Return the end at which all coordinates have one normal prior, and its log evidence.
 
     ``model`` has its noise precision if that is ``given``; ``spent`` products were made before.
     """
@@ -89,7 +91,12 @@ def dense_end(model: Model, make: EStepMaker, given: bool, settings: Settings, s
     rule.precisions = [unit / v for unit in rule.units]
     end = iterate(model, make(model), rule, max_iter=1, tol=0.0, spent=spent + found.products)
     end.verdict = Verdict.DENSE
-    return End(rule, end, Certificate.GIVEN)
+    power = beta * found.quadratic(v)
+    evidence = -half * (found.log_det(v) + n * math.log(math.pi / half / beta) + power)
+    evidence += model.families[0].log_volume
+    error = half * found.log_det_error(v)
+    told = {"log_evidence": evidence, "log_evidence_error": error}
+    return End(rule, end, Certificate.GIVEN), told
 
 
 def best_ratio(found: Spectrum, n: int, level: float, half: float, beta: float) -> float:

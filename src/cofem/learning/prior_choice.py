@@ -54,8 +54,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
-    even = _dense(model, ends, make, given, settings, spent)
-    best: Learned | None = None
+    even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
         best = _best_of(believed, make, True, spent)
@@ -86,7 +85,10 @@ def _dense(
     """Return the fit in which no coordinate is zero, where that is worth a look."""
     if not dense.may_be_dense(model, ends, settings):
         return None
-    return _reported(dense.dense_end(model, make, given, settings, spent), make, True)
+    end, evidence = dense.dense_end(model, make, given, settings, spent)
+    fit = _reported(end, make, True)
+    fit.outcome.reports[0] = replace(fit.outcome.reports[0], **evidence)
+    return fit
 
 
 def _best_of(ends: Sequence[End], make: EStepMaker, believed: bool, spent: int) -> Learned:

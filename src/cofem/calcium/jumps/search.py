@@ -42,6 +42,9 @@ RISE_SPREAD = 0.7
 # A response that saturates (κ < 0) must be 20 times as probable as one that does not: strong
 # evidence (Kass & Raftery 1995). A trace that says nothing would take it as soon as another.
 LOG_SATURATION = -math.log(20)
+# In longer frames than these (Hz) several spikes add up, and what their sum lacks is taken for a
+# curve: at 8 Hz correlations with true spikes fell by .005.
+SATURATION_RATE = 15.0
 # A decay shorter than this many frames is not told from a single bright frame.
 LEAST_FRAMES = 1.5
 
@@ -131,6 +134,8 @@ def climbing(
     0.989949494
     """
     low = LOWEST._replace(tau_d=max(LOWEST.tau_d, LEAST_FRAMES / framerate))
+    if framerate < SATURATION_RATE:
+        low = low._replace(curvature=0.0)
     # From the same place with a name and without: only then is the name no more than a prior.
     start = START._replace(tau_d=max(START.tau_d, low.tau_d))._replace(**fixed)
     small = reached / math.sqrt(HEIGHT_RATE / framerate) < REACHED * HEIGHT

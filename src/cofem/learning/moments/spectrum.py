@@ -42,12 +42,16 @@ class Spectrum:
         How many eigenvalues each stands for.
     products : int
         Rows multiplied by Φ or Φᴴ.
+    rules : int
+        How many Gauss rules the counts are the mean of, after y's own, with as many nodes each;
+        0 if they are exact.
     """
 
     values: np.ndarray
     energies: np.ndarray
     counts: np.ndarray
     products: int = 0
+    rules: int = 0
 
     def quadratic(self, v: float) -> float:
         """Return yᴴ(I + vK)⁻¹y."""
@@ -56,6 +60,13 @@ class Spectrum:
     def log_det(self, v: float) -> float:
         """Return log|I + vK|."""
         return float(np.sum(self.counts * np.log1p(v * self.values)))
+
+    def log_det_error(self, v: float) -> float:
+        """Return the standard error of that."""
+        if not self.rules:
+            return 0.0
+        terms = (self.counts * np.log1p(v * self.values)).reshape(self.rules + 1, -1)[1:]
+        return float(np.std(terms.sum(axis=1), ddof=1) * self.rules**0.5)
 
 
 def spectrum(operator: LinearOperator, y: Array, unit: Array, seed: int) -> Spectrum:
@@ -117,6 +128,7 @@ def by_lanczos(operator: LinearOperator, y: Array, unit: Array, seed: int) -> Sp
         np.concatenate([energies, *empty]),
         np.concatenate([np.zeros(len(values)), *(w / PROBES for _, w in others)]),
         products,
+        PROBES,
     )
 
 

@@ -8,6 +8,7 @@ of the model ``image`` learns.
 from __future__ import annotations
 
 import numpy as np
+import scipy.fft
 
 from cofem import backend
 from cofem.backend import Array
@@ -27,12 +28,14 @@ def centre_phase(
     A first guess, from the frequencies that alias with nothing;
     :mod:`cofem.mri.image.phase_field` improves on it. Arrays in FFT order.
     """
-    axes = tuple(range(1 - mask.ndim, 0))
+    axes, threads = tuple(range(1 - mask.ndim, 0)), backend.n_threads()
     windows = np.stack([_window(part) for part in mask])
     if sensitivities is None:
-        image = np.fft.ifftn(kspace * windows, axes=axes, norm="ortho")
+        image = scipy.fft.ifftn(kspace * windows, workers=threads, axes=axes, norm="ortho")
     else:
-        images = np.fft.ifftn(kspace * windows[:, None], axes=axes, norm="ortho")
+        images = scipy.fft.ifftn(
+            kspace * windows[:, None], workers=threads, axes=axes, norm="ortho"
+        )
         image = np.sum(sensitivities.conj() * images, axis=1)
     size = np.abs(image)
     return np.where(size > 0, image / np.where(size > 0, size, 1), 1.0)

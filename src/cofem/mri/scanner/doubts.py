@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import scipy.fft
 
+from cofem import backend
 from cofem.mri.scanner.mirror import mirrored
 from cofem.mri.scanner.noise import farthest_power
 
@@ -133,7 +134,7 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
         if side % 4 == 0:  # the window has faded there: every other pixel says it all
             y, window = (_middle_half(x, axis) for x in (y, window))
             maps = np.moveaxis(np.moveaxis(maps, axis, -1)[..., ::2], -1, axis)
-    images = scipy.fft.ifftn(y * window, axes=axes, norm="ortho")
+    images = scipy.fft.ifftn(y * window, workers=backend.n_threads(), axes=axes, norm="ortho")
     sets = maps[:, None] if maps.ndim == y.ndim else maps
     # At every pixel, what the maps can show of the coils' images: least squares.
     both = np.einsum("lmc...,lnc...->l...mn", sets.conj(), sets)
