@@ -5,6 +5,8 @@ import pytest
 
 from cofem import mri
 from cofem.backend import Random
+from cofem.mri.image.held_out import Evidence
+from cofem.mri.image.intervals import Spread
 from cofem.mri.scanner.trajectory import checked_trajectory
 from cofem.operators import NUFFT
 
@@ -89,3 +91,31 @@ def test_bad_input_is_refused(change, message):
     arguments |= change
     with pytest.raises(ValueError, match=message):
         mri.reconstruct(arguments.pop("kspace"), **arguments)
+
+
+def test_intervals_of_a_radial_scan_cover():
+    truth, spokes = mri.phantom((48, 48)), 16
+    angles = np.arange(spokes) * np.pi * (5**0.5 - 1) / 2
+    along = np.arange(48) - 24.0
+    k = np.stack([np.outer(np.sin(angles), along), np.outer(np.cos(angles), along)], axis=-1)
+    rng = np.random.default_rng(3)
+    y = NUFFT((48, 48), k).forward(truth.reshape(3, -1))
+    y = y + 0.02 * (rng.standard_normal(y.shape) + 1j * rng.standard_normal(y.shape)) / 2**0.5
+    found = mri.reconstruct(y.reshape(3, spokes, 48), trajectory=k, shape=(48, 48), real=True)
+    inside = np.any(truth > 0, axis=0)
+    error = (found.image - truth)[:, inside]
+    assert 0.9 < np.mean(np.abs(error) < 1.96 * found.std[:, inside]) < 0.999
+    assert 0.4 < np.sqrt(np.mean(error**2) / np.mean(found.std[:, inside] ** 2)) < 1.2
+
+
+def test_half_of_what_left_out_readouts_show_is_carried_over():
+    """They are twice as far from others as what lies between: errors of 3 std there are √3 here."""
+    n = 24
+    k = np.stack([np.zeros((4, n)), np.arange(n) - n / 2 + np.zeros((4, 1))], axis=-1)
+    data = checked_trajectory(np.ones((1, 4, n)), k, (n, n), None, np.empty(0))
+    evidence = Evidence.empty(1)
+    evidence.count[:], evidence.predicted[:], evidence.left[:] = 2000, 2000, 9 * 2000
+    image, plain = np.ones((1, n * n)), np.random.default_rng(0).standard_normal((4, 1, n * n))
+    evidence.moved.append(image + 1)
+    spread = Spread.learned(data, image, plain, evidence, np.zeros((1, n * n)))
+    np.testing.assert_allclose(spread.filters, 3**0.5, rtol=0.05)

@@ -58,7 +58,7 @@ class Spread:
             own = cls(data, None).std(plain) ** 2
             return cls(data, None, np.sqrt(1 + marks / np.where(own > 0, own, 1)))
         radius = data.image_radius()
-        curves = np.tile(evidence.curve(), (data.n_sets, 1))
+        curves = data.between * np.tile(evidence.curve(), (data.n_sets, 1))
         logs = np.log(np.maximum(radius, CENTRES[0]))
         filters = np.stack([np.exp(np.interp(logs, np.log(CENTRES), c)) for c in curves])
         own = cls(data, filters).std(plain) ** 2

@@ -51,6 +51,8 @@ class KSpace:
         """Whether nothing is missing."""
         return bool(self.mask.all())
 
+    between = 1.0  # what was never measured is as far from samples as what was left out
+
     @property
     def n_sets(self) -> int:
         """How many images of a contrast lie over each other."""

@@ -25,9 +25,7 @@ DENSITY_ITERATIONS = 10  # of Pipe and Menon's rule; the weights only make the f
 
 @dataclass(frozen=True)
 class TrajectoryData:
-    """Samples of L contrasts.
-
-    It answers what :class:`cofem.mri.scanner.measured.KSpace` answers.
+    """Samples of L contrasts; it answers what :class:`cofem.mri.scanner.measured.KSpace` does.
 
     Attributes
     ----------
@@ -52,6 +50,7 @@ class TrajectoryData:
 
     centered = False  # the seam of the image is where its indices begin
     fully_sampled, n_sets = False, 1
+    between = 0.5  # a readout that was left out is twice as far from others as what lies between
 
     @property
     def n_coils(self) -> int:
