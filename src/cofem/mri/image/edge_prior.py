@@ -19,14 +19,10 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.mri.image.edges import Edges
+from cofem.mri.small_matrices import inverse_factor, invert
 from cofem.operators import Smoothing
-from cofem.solvers.compiled import compiled
 
 TIES = ("tensor", "contrasts", "directions", "axis", "pixel")
-
-TOGETHER = 64  # pixels whose matrices are inverted side by side: 12 × 12 of them stay in cache
-
-_OPTIONS: dict[str, Any] = {"fastmath": {"reassoc", "contract", "nsz", "arcp"}}
 
 
 @dataclass(frozen=True)
@@ -118,8 +114,10 @@ class EdgeLearner:
         moments = self._moments(self._edges.gradient(mean[None, ...]), 1.0)
         if draws.shape[0]:
             moments = moments + self._moments(self._edges.gradient(draws), 1 / draws.shape[0])
-        covariance = self._unpacked(self._averaged(moments))
-        return self._prior(self._tied(covariance), floor)
+        packed = self._averaged(moments)
+        if backend.is_numpy(packed) and self._ties == "tensor":
+            return self._prior_here(packed, floor)
+        return self._prior(self._tied(self._unpacked(packed)), floor)
 
     def _moments(self, g: Array, weight: float) -> Array:
         """Σ_s g gᵀ, the upper triangle as rows (n(n+1)/2, P)."""
@@ -174,9 +172,27 @@ class EdgeLearner:
 
     def _prior(self, covariance: Array, floor: Array) -> EdgePrior:
         xp = backend.namespace(covariance)
+        if backend.is_numpy(covariance):
+            rows = np.asarray(covariance)[:, self._rows, self._columns]
+            return self._prior_here(np.ascontiguousarray(rows.T), floor)
+        added, spread = self._added(xp.linalg.diagonal(covariance), floor)
+        root = inverse_factor((1 - self._shrinkage) * covariance, added)
+        return EdgePrior(xp.matmul(root, xp.matrix_transpose(root)), root, spread)
+
+    def _prior_here(self, packed: Array, floor: Array) -> EdgePrior:
+        """Do the same on the host, from upper triangles (n(n+1)/2, B·P)."""
+        upper, n = backend.to_numpy(packed), self._edges.n_components
+        added, spread = self._added(upper[self._rows == self._columns].T, floor)
+        tensor = np.empty((upper.shape[1], n, n), dtype=upper.dtype)
+        factor, weight = np.empty_like(tensor), upper.dtype.type(1 - self._shrinkage)
+        invert(upper, backend.to_numpy(added).astype(upper.dtype), weight, tensor, factor)
+        return EdgePrior(tensor, factor, spread)
+
+    def _added(self, variances: Array, floor: Array) -> tuple[Array, Array]:
+        """Return what is added to the diagonals (B·P, n), and the mean prior variance (P,)."""
+        xp = backend.namespace(variances)
         axes, n_images = self._edges.n_axes, self._edges.n_together
         groups, members = axes * self._n_parts, n_images // self._n_parts
-        variances = xp.linalg.diagonal(covariance)  # (P, n)
         target = xp.mean(xp.reshape(variances, (-1, groups, members)), axis=2)
         target = xp.repeat(target, members, axis=1)
         least = xp.reshape(floor, (self._edges.n_apart, 1, n_images))
@@ -185,15 +201,7 @@ class EdgeLearner:
         )
         added = self._shrinkage * target + xp.reshape(least, target.shape)
         spread = xp.mean((1 - self._shrinkage) * variances + added, axis=1)
-        spread = xp.mean(xp.reshape(spread, (self._edges.n_apart, -1)), axis=0)
-        if backend.is_numpy(covariance):
-            tensor, factor = np.empty_like(covariance), np.empty_like(covariance)
-            weight = covariance.dtype.type(1 - self._shrinkage)
-            added = backend.to_numpy(added).astype(covariance.dtype)
-            _invert(covariance, added, weight, tensor, factor)
-            return EdgePrior(tensor, factor, spread)
-        root = _inverse_factor((1 - self._shrinkage) * covariance, added)
-        return EdgePrior(xp.matmul(root, xp.matrix_transpose(root)), root, spread)
+        return added, xp.mean(xp.reshape(spread, (self._edges.n_apart, -1)), axis=0)
 
 
 @functools.cache
@@ -215,82 +223,5 @@ def _learned_arrays(
     return found.tensor, found.factor, found.spread
 
 
-def _inverse_factor(covariance: Array, added: Array) -> Array:
-    """Return F with F Fᵀ = S⁻¹ at every pixel, S = covariance (P, n, n) + diag(added (P, n)).
-
-    Cholesky column by column, of all pixels at once. A library's own looks whether it
-    succeeded, for which a GPU has to wait; here rounding cannot take away what was added.
-    """
-    xp = backend.namespace(covariance)
-    n = covariance.shape[1]
-    rest, least = xp.moveaxis(covariance, 0, 2) + 0, added.T + 0  # pixels along memory
-    columns, pivots = [], []
-    for b in range(n):
-        pivot = xp.sqrt(xp.maximum(rest[0, 0, :] + least[b, :], least[b, :]))
-        below = rest[1:, 0, :] / pivot[None, :]
-        rest = rest[1:, 1:, :] - below[:, None, :] * below[None, :, :]
-        columns.append(below)
-        pivots.append(pivot)
-    nothing = 0 * least
-    rows: list[Array] = []  # of the inverse
-    for a in range(n):
-        own = xp.concat([nothing[:a, :], 1 / pivots[a][None, :], nothing[a + 1 :, :]])
-        if rows:
-            left = xp.stack([columns[k][a - k - 1, :] for k in range(a)])
-            own = own - xp.sum(left[:, None, :] * xp.stack(rows), axis=0) / pivots[a][None, :]
-        rows.append(own)
-    return xp.moveaxis(xp.stack(rows, axis=1), 2, 0) + 0
-
-
 def _constant(matrix: np.ndarray, like: Array) -> Array:
     return backend.namespace(like).astype(backend.from_numpy(matrix, like), like.dtype)
-
-
-@compiled(**_OPTIONS)
-def _invert(covariance: Any, added: Any, weight: Any, tensor: Any, factor: Any) -> None:
-    """Cholesky S = C Cᵀ of every pixel's matrix, then F = C⁻ᵀ and T = F Fᵀ.
-
-    TOGETHER pixels at a time, their numbers side by side, so that every inner loop runs along
-    memory: a matrix of 12 × 12 is too small for that by itself.
-    """
-    n = covariance.shape[1]
-    shape = (n, n, TOGETHER)
-    c, inverse = np.zeros(shape, covariance.dtype), np.zeros(shape, covariance.dtype)
-    value = np.zeros(TOGETHER, covariance.dtype)
-    for first in range(0, covariance.shape[0], TOGETHER):
-        m = min(TOGETHER, covariance.shape[0] - first)
-        for j in range(m):
-            for a in range(n):
-                for b in range(a + 1):
-                    c[a, b, j] = weight * covariance[first + j, a, b]
-        for b in range(n):
-            for k in range(b):
-                for a in range(b, n):
-                    for j in range(m):
-                        c[a, b, j] -= c[a, k, j] * c[b, k, j]
-            for j in range(m):
-                # rounding must not take away what the floor has added
-                least = added[first + j, b]
-                c[b, b, j] = np.sqrt(max(c[b, b, j] + least, least))
-                inverse[b, b, j] = 1 / c[b, b, j]
-            for a in range(b + 1, n):
-                for j in range(m):
-                    c[a, b, j] *= inverse[b, b, j]
-        for b in range(n):
-            for a in range(b + 1, n):
-                value[:m] = 0
-                for k in range(b, a):
-                    for j in range(m):
-                        value[j] += c[a, k, j] * inverse[k, b, j]
-                for j in range(m):
-                    inverse[a, b, j] = -value[j] * inverse[a, a, j]
-        for a in range(n):
-            for b in range(a, n):
-                value[:m] = 0
-                for k in range(b, n):
-                    for j in range(m):
-                        value[j] += inverse[k, a, j] * inverse[k, b, j]
-                for j in range(m):
-                    tensor[first + j, a, b] = tensor[first + j, b, a] = value[j]
-                    factor[first + j, a, b] = inverse[b, a, j]
-                    factor[first + j, b, a] = inverse[a, a, j] if a == b else 0.0
