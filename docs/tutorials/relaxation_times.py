@@ -64,11 +64,11 @@ def by_cofem():
 # %% [markdown]
 # ## γ ≥ 0
 #
-# With `nonnegative=True` the posterior of every weight is cut off at zero *separately*. This is
-# good where columns differ, but not for a sum of weights whose columns are nearly the same: each of
-# them may be large, but not all at once. `filtered_mode` does not have this fault. It is the most
-# probable z ≥ 0 of all weights together, at the precisions that the fit has learned. The error bars
-# are those of the Gaussian posterior at the same precisions.
+# With `nonnegative=True` and `prior="ard"` the posterior of every weight is cut off at zero
+# *separately*. This is good where columns differ, but not for a sum of weights whose columns are
+# nearly the same: each of them may be large, but not all at once. `filtered_mode` does not have
+# this fault. It is the most probable z ≥ 0 of all weights together, at the precisions that the
+# fit has learned. The error bars are those of the Gaussian posterior at the same precisions.
 
 
 # %%

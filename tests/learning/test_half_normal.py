@@ -165,3 +165,39 @@ def test_the_shortest_interval_is_shorter_than_its_neighbours_and_holds_its_shar
     assert below - above == pytest.approx(level, abs=1e-9)
     for p in np.linspace(0, 1 - level, 21)[:-1]:
         assert quantile(p + level) - quantile(p) >= (high - low) * (1 - 1e-9)
+
+
+def blurred(seed, width=5, d=120):
+    rng = np.random.default_rng(seed)
+    phi = np.exp(-((np.arange(d)[:, None] - np.arange(d)) ** 2) / (2 * width**2))
+    phi /= np.linalg.norm(phi[:, d // 2])
+    z = np.zeros(d)
+    z[rng.choice(d, 6, replace=False)] = 0.5 + rng.random(6)
+    return phi, z, phi @ z + 0.02 * rng.normal(size=d)
+
+
+@pytest.mark.filterwarnings("ignore::cofem.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["em", "cofem"])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_fit_that_is_not_certified_explains_the_data(seed, method):
+    """Cut off at zero one by one, the means added up to a third too much."""
+    phi, z, y = blurred(seed)
+    # With so few iterations no chains are run.
+    post = cofem.fit(phi, y, nonnegative=True, method=method, max_iter=49)
+    assert post.prior == "ard"
+    assert abs(post.mean.sum() / z.sum() - 1) < 0.1
+    assert np.linalg.norm(phi @ (post.mean - z)) < 0.1 * np.linalg.norm(phi @ z)
+    draws = post.sample(200, seed=0)
+    assert np.all(draws >= 0)
+    assert np.median(np.linalg.norm((draws - z) @ phi.T, axis=1)) < 0.1 * np.linalg.norm(phi @ z)
+
+
+@pytest.mark.filterwarnings("ignore::cofem.ConvergenceWarning")
+def test_a_store_of_many_fits_has_the_same_marginals():
+    phi, _, y = blurred(0)
+    many = cofem.fit_many(phi, y[None], nonnegative=True, max_iter=49)
+    one = cofem.fit(phi, y, nonnegative=True, max_iter=49)
+    assert one.prior == "ard"
+    np.testing.assert_allclose(many.mean[0], one.mean)
+    for a, b in zip(many.interval(0.9), one.interval(0.9), strict=True):
+        np.testing.assert_allclose(np.asarray(a)[0], b, rtol=1e-5, atol=1e-12)

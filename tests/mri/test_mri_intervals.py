@@ -5,7 +5,6 @@ import pytest
 
 from cofem import mri
 from cofem.mri.image.held_out import BINS, CENTRES, PARTS, Evidence, choose_folds
-from cofem.mri.image.residual import marks_of
 from cofem.mri.scanner.checks import checked_data
 
 FAST = mri.ImageOptions(max_iter=15, folds=0)
@@ -76,23 +75,6 @@ def test_intervals_cover_on_line_masks(seed):
     draws = found.sample(16, seed=3) - found.image
     spread = np.sqrt(np.mean(draws**2, axis=0))
     assert 0.85 < np.median(spread / found.std) < 1.15
-
-
-def test_a_bump_that_was_smoothed_away_is_found_in_the_residual():
-    """A disc of 2 noise levels, and an image without it: it is put back, the rest is not."""
-    rows, columns = np.indices((64, 64))
-    disc = np.hypot(rows - 30, columns - 34) <= 4
-    mask = np.broadcast_to(line_mask(64, 2, 0), (1, 64, 64))
-    head = mri.phantom((64, 64), n_contrasts=1)
-    kspace = (mri.to_kspace(head + 0.06 * disc) + 0.03 * complex_noise((1, 64, 64), 0)) * mask
-    data = checked_data(kspace, mask, None, real=True, centered=True)
-    without = np.fft.ifftshift(head, (1, 2)).reshape(1, -1)
-    put_back, variance = marks_of(data, without, real=True)
-    put_back, variance = data.restored(put_back)[0], data.restored(variance)[0]
-    assert put_back[disc].mean() > 0.02
-    far = np.hypot(rows - 30, columns - 34) > 12
-    assert np.abs(put_back[far]).mean() < 0.004
-    assert variance[disc].mean() > 5 * variance[far].mean()
 
 
 @pytest.mark.parametrize("sigma", [1e-7, 1e-5])
@@ -166,12 +148,16 @@ def test_a_noisy_coil_is_minded():
                      for a, b in ((-1, -1), (-1, 1), (1, -1), (1, 1))]).astype(complex)  # fmt: skip
     sizes = np.array([0.3, 0.01, 0.01, 0.01])[:, None, None]
     kspace = mri.to_kspace(truth[:, None] * maps)
-    y = (kspace + sizes * complex_noise(kspace.shape, 0)) * mask[:, None]
 
     def error(covariance):
-        found = mri.reconstruct(y, mask, sensitivities=maps, real=True, options=FAST,
-                                coil_covariance=covariance)  # fmt: skip
-        return mri.nrmse(found.image, truth)
+        """The mean over three noises."""
+        errors = []
+        for seed in range(3):
+            y = (kspace + sizes * complex_noise(kspace.shape, seed)) * mask[:, None]
+            found = mri.reconstruct(y, mask, sensitivities=maps, real=True, options=FAST,
+                                    coil_covariance=covariance)  # fmt: skip
+            errors.append(mri.nrmse(found.image, truth))
+        return np.mean(errors)
 
     given = error(np.diag(sizes.ravel() ** 2))
     assert given < 0.7 * error(np.eye(4))

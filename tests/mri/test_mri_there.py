@@ -5,8 +5,9 @@ import pytest
 import scipy.fft
 
 from cofem import backend, mri
+from cofem.mri.image.fit import fit_image
+from cofem.mri.image.hidden import Hidden
 from cofem.mri.image.intervals import Spread
-from cofem.mri.image.residual import marks_of
 from cofem.mri.scanner.checks import checked_data
 
 torch = pytest.importorskip("torch")
@@ -50,20 +51,30 @@ def test_transforms_of_tensors_are_torch_s_and_say_the_same(coils, no_transforms
     here, there = both_kinds(coils)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(2, 3, 24 * 32)) + 1j * rng.normal(size=(2, 3, 24 * 32))
-    image = x[0]
     spread = Spread(here, 1 + rng.random((3, *SHAPE)), rng.random((3, 24 * 32)))
     wanted = [
-        here.predicted(x), here.predicted(x.real), here.seen(x), here.residual(image),
-        *marks_of(here, image, False), spread.draws(x), spread.std(x),
+        here.predicted(x), here.predicted(x.real), here.seen(x), spread.draws(x), spread.std(x),
     ]  # fmt: skip
     no_transforms_of_numpy()
     spread = Spread(there, spread.filters, spread.map)
     found = [
-        there.predicted(x), there.predicted(x.real), there.seen(x), there.residual(image),
-        *marks_of(there, image, False), spread.draws(x), spread.std(x),
+        there.predicted(x), there.predicted(x.real), there.seen(x), spread.draws(x), spread.std(x),
     ]  # fmt: skip
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-10 * np.abs(other).max())
+
+
+def test_discs_are_looked_for_where_the_data_are(no_transforms_of_numpy):
+    data = both_kinds(coils=False)[1]
+    options = mri.ImageOptions(max_iter=3)
+    fit = fit_image(data, False, None, np.zeros(3, dtype=bool), options, 0)
+    no_transforms_of_numpy()
+    found = Hidden(fit, np.ones(24 * 32, dtype=bool), data.visible(), seed=0)
+    put_back, variance = found.put_back()
+    assert put_back.shape == variance.shape == (3, 24 * 32)
+    assert np.isfinite(put_back).all()
+    assert (variance >= 0).all()
+    assert (found.detection_limit(2.0) > 0).all()
 
 
 def test_a_product_of_one_kind_is_the_same_for_other_samples():

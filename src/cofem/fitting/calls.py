@@ -16,7 +16,7 @@ from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
-from cofem.learning.cut import cut_posterior
+from cofem.learning.cut import cut_at_zero
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
@@ -241,12 +241,11 @@ def posterior(
         )
     refuse_too_large(model, chosen)
     with interrupts_as_themselves(), backend.few_blas_threads(_largest_matrix(model)):
+        outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
+        outcome.found.verdict = Verdict.GIVEN
+        learned = Learned("ard", model, outcome)
         if model.nonnegative and chosen.takes_sites:
-            learned = cut_posterior(model, make_esteps(model, chosen, seed), alpha)
-        else:
-            outcome = run_method(model, chosen, alpha, seed=seed, max_iter=1, tol=0.0)
-            outcome.found.verdict = Verdict.GIVEN
-            learned = Learned("ard", model, outcome)
+            learned = cut_at_zero(model, make_esteps(model, chosen, seed), outcome)
         post = posterior_of(learned, chosen, joint, asked)
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)

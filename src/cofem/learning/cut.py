@@ -1,11 +1,10 @@
-"""The posterior of z ≥ 0 at known precisions: a normal distribution cut off at zero."""
+"""The posterior of z ≥ 0 at precisions that are known: a normal distribution cut off at zero."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cofem.backend import Array
 from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned
 from cofem.learning.loop import Outcome, iterate
@@ -19,29 +18,24 @@ from cofem.model.model import Model
 MOST = 100
 
 
-def cut_posterior(model: Model, esteps: Sequence[EStep], alpha: Array) -> Learned:
-    """Return the posterior of half-normal z with precisions ``alpha``.
+def cut_at_zero(model: Model, esteps: Sequence[EStep], outcome: Outcome) -> Learned:
+    """Return the posterior of half-normal z with the precisions at which ``outcome`` ended.
 
-    ``gaussian_mean`` and ``gaussian_variance`` are those without z ≥ 0, which the paper's filtered
+    ``gaussian_mean`` and ``gaussian_variance`` stay those without z ≥ 0, which the paper's filtered
     mode starts from. Sites, marginals and log evidence are those with it.
     """
-    plain = [estep.moments(alpha, None, 1, False) for estep in esteps]
-    reports = [e.report(alpha, m) for e, m in zip(esteps, plain, strict=True)]
-    rule = HalfNormal(model, alpha)
-    spent = sum(m.products for m in plain)
+    found, rule = outcome.found, HalfNormal(model, outcome.found.alpha)
     # With tol = 0 the rule would not be asked whether it is at its end.
-    found = iterate(model, esteps, rule, max_iter=MOST, tol=1.0, spent=spent)
-    if found.verdict is not Verdict.GIVEN:
-        found.troubles.append(found.message)
-    own = [e.report(a, m) for e, a, m in zip(esteps, rule.precisions, found.moments, strict=True)]
-    found.history["products"][-1] += sum(r.products for r in own)
-    evidence = log_evidence(rule, found.moments, sum(r.log_evidence for r in own))
+    end = iterate(model, esteps, rule, max_iter=MOST, tol=1.0)
+    if end.verdict is not Verdict.GIVEN:
+        found.troubles.append(end.message)
+    own = [e.report(a, m) for e, a, m in zip(esteps, rule.precisions, end.moments, strict=True)]
+    found.history["products"][-1] += end.history["products"][-1] + sum(r.products for r in own)
+    evidence = log_evidence(rule, end.moments, sum(r.log_evidence for r in own))
     # All of it stands in the first report: reports are summed.
     told = [
         replace(r, log_evidence=0.0 if i else evidence, log_evidence_error=o.log_evidence_error)
-        for i, (r, o) in enumerate(zip(reports, own, strict=True))
+        for i, (r, o) in enumerate(zip(outcome.reports, own, strict=True))
     ]
-    found.means, found.moments = model.in_task_order([m.mean for m in plain]), plain
-    found.alpha = alpha
     sites, marginals = sites_of(model, rule), marginals_of(model, rule, SCALES, WEIGHTS)
     return Learned("ard", model, Outcome(found, told), sites, marginals)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
+from cofem.learning.cut import cut_at_zero
 from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome, run_em
@@ -209,16 +210,18 @@ def _instead(
         else:
             model, spent = _with_pruned_noise(model, make, settings, spent)
     method = careful(settings.method)
+    esteps = make_esteps(model, method, settings.seed, settings.group)
     outcome = run_em(
-        model, make_esteps(model, method, settings.seed, settings.group),
-        starting_precision(model, method),
+        model, esteps, starting_precision(model, method),
         max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
     )  # fmt: skip
     found = outcome.found
     found.history["products"] = [p + spent for p in found.history["products"]]
     why = end.certificate.value
     found.note = f'; prior "ard", because the learned prior was not certified: {why}'
-    return Learned("ard", model, outcome)
+    return (
+        cut_at_zero(model, esteps, outcome) if model.nonnegative else Learned("ard", model, outcome)
+    )
 
 
 def careful(method: Method) -> Method:

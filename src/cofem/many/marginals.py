@@ -15,8 +15,8 @@ from cofem.learning.supports.draws import Draws
 from cofem.model.model import Tie
 from cofem.result.posterior import Posterior
 
-ARD, MIXTURE, SAMPLED = 1, 2, 3
-PRIORS = {ARD: "ard", MIXTURE: "mixture", SAMPLED: "mixture"}
+ARD, MIXTURE, SAMPLED, HALF_NORMAL = 1, 2, 3, 4
+PRIORS = {ARD: "ard", MIXTURE: "mixture", SAMPLED: "mixture", HALF_NORMAL: "ard"}
 # The probability of being non-zero that a coordinate gets which is zero in all draws.
 LEAST = 1e-12
 # Arrays with a row of D numbers for every problem, and those with one for every component.
@@ -27,7 +27,8 @@ OF_COMPONENTS = ("prior_scales", "prior_weights")
 def kept_of(post: Posterior) -> dict[str, Any]:
     """Return what is kept of a posterior.
 
-    Under "ard" a coordinate is seen as its Gaussian posterior; probability and unit are NaN.
+    Under "ard" a coordinate is seen as its Gaussian posterior; probability and unit are NaN. With
+    z ≥ 0 it is seen without its half-normal prior, if it has one; probability is NaN.
     A posterior that is known by draws is seen as what a coordinate is when it is not zero.
     """
     known = post.marginals
@@ -47,8 +48,11 @@ def kept_of(post: Posterior) -> dict[str, Any]:
             "seen_precision": precision, "seen_unit": nothing,
             "prior_scales": np.zeros(0), "prior_weights": np.zeros(0),
         }  # fmt: skip
+    learned = post.prior == "mixture"
+    probability = known.probability if learned else np.full(known.mean.shape, np.nan)
     return {
-        "prior": MIXTURE, "probability": known.probability, "seen_value": known.value,
+        "prior": MIXTURE if learned else HALF_NORMAL,
+        "probability": probability, "seen_value": known.value,
         "seen_precision": known.precision, "seen_unit": known.unit,
         "prior_scales": known.scales, "prior_weights": known.weights,
     }  # fmt: skip
@@ -130,15 +134,18 @@ class Kept:
             marginals = AtomAndNormal(
                 value, precision, np.asarray(self.arrays["probability"][i]), mean, variance
             )
-        elif self.prior(i) == "mixture":
+        elif self.arrays["prior"][i] in (MIXTURE, HALF_NORMAL):
             scales, weights = (np.asarray(self.arrays[name][i]) for name in OF_COMPONENTS)
             used = weights > 0  # the rows are as long as the longest prior
+            probability = np.asarray(self.arrays["probability"][i])
+            if self.prior(i) == "ard":  # half-normal: nothing is zero
+                probability = np.ones_like(mean)
             marginals = Marginals(
                 value=value, precision=precision, unit=unit,
                 scales=scales[used], weights=weights[used],
                 tie=Tie(None if self.groups is None else backend.to_numpy(self.groups)),
                 nonnegative=self.nonnegative, mean=mean, variance=variance,
-                probability=np.asarray(self.arrays["probability"][i]),
+                probability=probability,
             )  # fmt: skip
         return Posterior(
             gaussian_mean=value, gaussian_variance=1 / precision,

@@ -17,6 +17,9 @@ FORMAT = "cofem reconstruction 1"
 Sampler = Callable[[int, int], np.ndarray]
 """From a number and a seed to draws of the images minus their mean, in the user's units."""
 
+Limit = Callable[[float], np.ndarray]
+"""From a radius in pixels to the amplitude of a disc that would be noticed."""
+
 
 @dataclass(frozen=True)
 class Reconstruction:
@@ -63,6 +66,7 @@ class Reconstruction:
     _sampler: Sampler = field(repr=False)
     message: str = ""
     phase: tuple[str, ...] = ()
+    _limit: Limit | None = field(default=None, repr=False)
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Draw ``n`` images from the posterior, (n, L, H, W)."""
@@ -70,8 +74,37 @@ class Reconstruction:
             raise ValueError(f"n must be at least 1, got {n}")
         return self.image + self._sampler(int(n), int(seed))
 
+    def detection_limit(self, radius: float) -> np.ndarray:
+        """Return how strong a thing must be at every pixel to be noticed, like ``image``'s size.
+
+        A disc (in three dimensions a ball) of this radius, in pixels, whose amplitude is below
+        the limit may be in the object without a trace in the image: the data could not tell it
+        from noise and from what else is there. At the limit it is overlooked in one case of
+        twenty, by a test that is wrong in one place of twenty where there is nothing. Discs
+        above the limit are noticed: they are in the image, or the interval there is wider.
+        The limit is in the units of the image, (L, H, W).
+
+        Examples
+        --------
+        >>> from cofem import mri
+        >>> x = mri.phantom((32, 32), n_contrasts=1)
+        >>> mask = mri.power_rule_mask(x.shape, factor=2, power=4, seed=0)
+        >>> found = mri.reconstruct(mri.to_kspace(x) * mask, mask, real=True)
+        >>> small, large = found.detection_limit(1.0), found.detection_limit(3.0)
+        >>> small.shape, bool(small.mean() > large.mean())
+        ((1, 32, 32), True)
+        """
+        if not radius >= 0 or not np.isfinite(radius):
+            raise ValueError(f"radius must be a number of pixels, got {radius!r}")
+        if self._limit is None:
+            raise ValueError(
+                "the detection limit is known for reconstructions of undersampled data with "
+                'model="image", and not for those from a file'
+            )
+        return self._limit(float(radius))
+
     def save(self, path: Any) -> None:
-        """Write everything but the means to draw further samples to an .npz.
+        """Write everything but the means to draw further samples, and for limits, to an .npz.
 
         Examples
         --------

@@ -32,7 +32,7 @@ DAMPING, LATE_DAMPING, LATE = 0.7, 0.35, 30
 NEAR, NEAR_IF_RANDOM = 1e-3, 0.02
 # The components: a spike that never counts, as a mixture needs one, and the half-normal law, in
 # units of 1/α.
-SCALES, WEIGHTS = np.array([0.0, 1.0]), np.array([1e-300, 1.0])
+SCALES, WEIGHTS = np.array([0.0, 1.0]), np.array([1e-30, 1.0])
 
 
 @final

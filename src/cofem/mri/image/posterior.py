@@ -12,9 +12,9 @@ from cofem import backend
 from cofem.mri.image.countdown import Call, Countdown
 from cofem.mri.image.fit import ImageFit, Measured, fit_image
 from cofem.mri.image.held_out import Evidence, choose_folds
-from cofem.mri.image.intervals import Spread
+from cofem.mri.image.hidden import Hidden
+from cofem.mri.image.intervals import Spread, dark_pixels
 from cofem.mri.image.options import ImageOptions
-from cofem.mri.image.residual import marks_of
 from cofem.mri.image.rule import Learned
 from cofem.mri.result import Reconstruction
 
@@ -76,10 +76,11 @@ def reconstruct_image(
         # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
         fold = fitted(data.without(left_out), smooth, final.phases if smooth.any() else None)
         evidence.add(fold, data, left_out, seed + index)
-    put_back, marks = marks_of(data, final.image, real)
+    hidden = Hidden(final, ~dark_pixels(final.image, data), data.visible(), seed)
+    put_back, marks = hidden.put_back()
     plain = final.draws(n_samples, seed)
     spread = Spread.learned(data, final.image, plain, evidence, marks)
-    found = _report(data, final, final.image + put_back, spread, plain)
+    found = _report(data, final, final.image + put_back, spread, plain, hidden)
     return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
 
 
@@ -114,9 +115,13 @@ def _report(
     image: np.ndarray,
     spread: Spread,
     plain: np.ndarray,
+    hidden: Hidden,
 ) -> Reconstruction:
     def sampler(number: int, stream: int) -> Any:
         return data.handed_back(data.restored(spread.draws(fit.draws(number, stream))))
+
+    def limit(radius: float) -> Any:
+        return data.handed_back(data.restored(hidden.detection_limit(radius)))
 
     units, learned = fit.units, fit.learned
     history = {name: list(values) for name, values in learned.history.items()}
@@ -131,6 +136,7 @@ def _report(
         converged=learned.verdict.converged and bool(np.isfinite(image).all()),
         model="image",
         _sampler=sampler,
+        _limit=limit,
         message=_message(learned, fit.model.options, image),
     )
 

@@ -209,6 +209,11 @@ class ImagePrecision:
 
     def pushes(self, random: Random, number: int, like: Array) -> Array:
         """Draw from N(0, Q), (number, I·P): solved with Q they are draws from N(0, Q⁻¹)."""
+        data, prior = self.pushes_apart(random, number, like)
+        return data + prior
+
+    def pushes_apart(self, random: Random, number: int, like: Array) -> tuple[Array, Array]:
+        """Draw the parts of :meth:`pushes` that come from the data and from the prior."""
         xp = backend.namespace(like)
         noise = self.encoding.draw(random, number, self.factor)
         assert isinstance(self.prior, EdgePrior)
@@ -216,12 +221,13 @@ class ImagePrecision:
         inner = apply_at_pixels(self.prior.factor, white)
         if self.strength != 1:
             inner = self.strength**0.5 * inner
-        out = xp.reshape(noise + self.edges.adjoint(inner), (number, -1))
+        prior = xp.reshape(self.edges.adjoint(inner), (number, -1))
+        data = xp.reshape(noise, (number, -1))
         if self.phase is None:
-            return out
+            return data, prior
         own = self.phase.pushes(random, number, like)
         more = self.phase.mixed(self.phase.adjoint(noise[:, self._half :, :]))
-        return xp.concat([out, more + own], axis=1)
+        return xp.concat([data, more], axis=1), xp.concat([prior, own], axis=1)
 
 
 def apply_at_pixels(matrices: Array, vectors: Array) -> Array:

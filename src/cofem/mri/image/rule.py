@@ -49,6 +49,7 @@ class Learned:
     history: dict[str, list[Any]] = field(default_factory=dict)
     verdict: Verdict = Verdict.MEAN_NOT_SETTLED
     phase: PhaseBlock | None = None  # what the last mean was found with
+    row: Array | None = None  # the mean in the unknowns of its system, where the phase is apart
 
 
 def learn(
@@ -138,7 +139,7 @@ class ImageRule:
             raise TypeError("the rule of the image model learns from the draws of its own E-step")
         self._solutions, noise = rows, state.noise_std
         self._change = relative_change([moments[0].mean], [state.mean])
-        state.mean = moments[0].mean
+        state.mean, state.row = moments[0].mean, rows[:1, ...]
         self._next_noise = self._noise_after(noise, self._matrix.turned(rows)[1:, ...])
         self.noises.append(backend.to_numpy(noise).astype(float))
         steady = self._iteration >= self._free and is_steady(noise, self._next_noise)

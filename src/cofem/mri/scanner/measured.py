@@ -131,13 +131,6 @@ class KSpace:
         """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
         return self._back(self._predicted(self._there(images))).reshape(images.shape)
 
-    def residual(self, image: np.ndarray) -> np.ndarray:
-        """Return Φᴴ(y − Φx) of images (L, P)."""
-        y = backend.from_numpy(self.kspace, self.like)
-        rest = y[None, ...] - self._predicted(self._there(image[None]))
-        found: np.ndarray = self._back(rest)[0].reshape(image.shape)
-        return found
-
     def _back(self, kspace: Array) -> np.ndarray:
         """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
         xp, fft = backend.namespace(kspace), backend.fft_module(kspace)

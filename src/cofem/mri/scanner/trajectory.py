@@ -122,11 +122,6 @@ class TrajectoryData:
         seen = self._back(self.predicted(images) * self._spread(self._density))
         return np.asarray(seen.reshape(images.shape))
 
-    def residual(self, image: np.ndarray) -> np.ndarray:
-        """Return the density-weighted residual as images (L, P)."""
-        rest = (self.kspace - self.predicted(image[None])[0]) * self._spread(self._density)
-        return np.asarray(self._back(rest[None])[0].reshape(image.shape))
-
     def groups(self) -> np.ndarray:
         """Return the number of every sample's readout, (L, N)."""
         return np.broadcast_to(self.readouts, self.mask.shape)
