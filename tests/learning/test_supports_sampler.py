@@ -166,6 +166,15 @@ def test_without_laws_of_more_noise_chains_go_on_for_longer(monkeypatch):
     assert sampled(model).sweeps == 2 * (2 + 4) * COUNTED
 
 
+def test_chains_that_cannot_go_on_for_longer_keep_what_they_counted(monkeypatch):
+    model, *_ = made()
+    monkeypatch.setattr(sampler, "_distance", lambda one, other: 0.5)
+    monkeypatch.setattr(sampler, "most_sweeps", lambda *_: COUNTED + 1)  # neither tempered nor on
+    found = sampled(model)
+    assert found.sweeps == 2 * COUNTED
+    assert found.distance == 0.5
+
+
 def test_a_fit_that_needs_nearly_all_coordinates_is_given_up():
     random = np.random.default_rng(0)
     phi = random.normal(size=(6, 9))

@@ -194,14 +194,15 @@ def _compared(runs: list[Run], beta: float, tell: Tell | None) -> tuple[list[Run
             noise = beta or 1 / min(run.noise_variance for run in runs)
             for run in runs:
                 run.temper(noise, size, longest // (WARMING + COUNTED))
-                run.forget()
-        if again == 0 and runs[0].laws > 1:
-            for run in runs:
-                run.warm(np.ones(WARMING))
-        else:
-            count *= 2
+        tempered = runs[0].laws > 1
+        count *= 1 if again == 0 and tempered else 2
         if count * runs[0].laws > longest:
-            break
+            break  # what was counted so far is the answer
+        if again == 0:
+            for run in runs:
+                run.forget()
+                if tempered:
+                    run.warm(np.ones(WARMING))
     return runs, distance, stopped
 
 
