@@ -30,6 +30,17 @@ THREAD_VARIABLES = (
 )
 
 
+# Where what was written by hand begins in a file of results; writing the table again keeps it.
+BY_HAND = "\n## What this table does not say\n"
+
+
+def written_by_hand(path: Path) -> str:
+    """Return what stands under that heading in a file of results, with the heading."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    _, heading, rest = text.partition(BY_HAND)
+    return heading + rest
+
+
 @dataclass(frozen=True)
 class Table:
     """Named columns and rows of numbers or words."""

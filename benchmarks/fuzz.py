@@ -22,6 +22,7 @@ from importlib import metadata
 from pathlib import Path
 
 import fuzz_readers
+from common import written_by_hand
 
 HERE = Path(__file__).parent
 RESULT = HERE / "results" / "fuzz.md"
@@ -110,7 +111,7 @@ def write(lines: list[str], findings: list[str], command: str) -> None:
         "| reader | files read | processor seconds | coverage | features | findings |",
         "|---|---|---|---|---|---|", *lines, "",
         *(["## Findings", "", *findings, ""] if findings else []),
-    ]), encoding="utf-8")  # fmt: skip
+    ]) + written_by_hand(RESULT), encoding="utf-8")  # fmt: skip
 
 
 def earlier() -> dict[str, str]:

@@ -23,6 +23,8 @@ from pathlib import Path
 
 import numpy as np
 
+from common import written_by_hand
+
 HERE = Path(__file__).parent
 CHILD, RESULT = HERE / "ways_child.py", HERE / "results" / "ways_to_run.md"
 PACKAGE = HERE.parent / "src" / "cofem"
@@ -249,7 +251,7 @@ def write(lines: Mapping[str, str]) -> None:
         "Small fits of eight kinds, `fit_many` and calcium, compared with this Python as it is.",
         "",
         "| way | works | what was seen |", "|---|---|---|", *lines.values(), "",
-    ]), encoding="utf-8")  # fmt: skip
+    ]) + written_by_hand(RESULT), encoding="utf-8")  # fmt: skip
 
 
 if __name__ == "__main__":
