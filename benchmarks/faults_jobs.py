@@ -12,7 +12,7 @@ import numpy as np
 
 import cofem
 from cofem import simulate
-from cofem.many.running import _fit_batch as fit_batch
+from cofem.many.one_by_one import fit_rows
 
 Tick = Callable[[], None]
 
@@ -105,7 +105,7 @@ class Many(Job):
 
         # Every result is committed as it comes, so that there is much to interrupt.
         committing.COMMIT_SECONDS = running.CHUNK_SECONDS = 0.0  # type: ignore[attr-defined]
-        running._fit_batch = counting(fit_batch, tick)
+        running.fit_rows = counting(fit_rows, tick)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cofem.ConvergenceWarning)
             return cofem.fit_many(

@@ -67,7 +67,7 @@ def test_fit_many(locked, monkeypatch, name):
     if name.endswith("zarr"):
         pytest.importorskip("zarr")
     store = locked if name == "empty" else locked / name  # or the store's own folder
-    monkeypatch.setattr(running, "_fit_batch", never)
+    monkeypatch.setattr(running, "fit_rows", never)
     phi = np.random.default_rng(0).normal(size=(6, 8))
     with pytest.raises(OSError, match=r"^store: cannot write ") as caught:
         cofem.fit_many(phi, phi[:, :2].T, noise_precision=1e4, store=store)

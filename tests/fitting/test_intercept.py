@@ -300,7 +300,7 @@ def test_many_fits_have_one_each(tmp_path):
         assert many[1].intercept_std == many.intercept_std[1] > 0
     alone = cofem.fit(phi, y, intercept=True, noise_std=0.1)
     assert many.intercept[0] == pytest.approx(alone.intercept)
-    assert cofem.fit_many(phi, y[None], noise_std=0.1).intercept is None
+    assert cofem.fit_many(phi, y[None], noise_std=0.1, prior="ard").intercept is None
     with pytest.raises(ValueError, match="noise_std and noise_precision"):
         cofem.fit_many(phi, y[None], noise_std=0.1, noise_precision=100.0)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
-from cofem.learning.cut import cut_at_zero
 from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome, run_em
@@ -219,9 +218,7 @@ def _instead(
     found.history["products"] = [p + spent for p in found.history["products"]]
     why = end.certificate.value
     found.note = f'; prior "ard", because the learned prior was not certified: {why}'
-    return (
-        cut_at_zero(model, esteps, outcome) if model.nonnegative else Learned("ard", model, outcome)
-    )
+    return Learned("ard", model, outcome)
 
 
 def careful(method: Method) -> Method:

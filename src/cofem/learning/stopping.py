@@ -116,7 +116,7 @@ class Movement:
 
     >>> import numpy as np
     >>> movement = Movement(1e-4)
-    >>> before, now = np.array([[1000.0, 0.0]]), np.array([[1000.0, 0.2]])
+    >>> before, now = np.array([[1000.0, 4.0]]), np.array([[1000.0, 4.2]])
     >>> movement.count([now], [before], [np.ones(2)])
     1
     """

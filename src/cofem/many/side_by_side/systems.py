@@ -168,9 +168,10 @@ def fields(a: Array, theta: Array, trace: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
     >>> a = np.array([[1.0, 3.0], [1.0, 3.0]])
     >>> fields(a, np.ones(2), np.array([1.25, 1.75])).round(4)
-    array([1.    , 0.2361])
+    array([1.    , 0.2214])
     """
     xp = backend.namespace(a)
     low, high = xp.full_like(trace, LOWEST), xp.zeros_like(trace)
