@@ -1,6 +1,7 @@
 """What the chains draw against the laws that it is drawn from."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -233,19 +234,8 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
     pull = columns.T @ y + slab_means[slabs] / scales[slabs]
     mean = np.linalg.solve(precision, beta * pull)
     covariance = np.linalg.inv(precision)
-    rest, last = cut_values.draw_values(
-        gram,
-        correlation,
-        slab_means,
-        scales,
-        places,
-        slabs,
-        K,
-        beta,
-        values,
-        True,
-        np.random.default_rng(3),
-    )
+    draw = partial(cut_values.draw_values, gram, correlation, slab_means, scales, places, slabs)
+    rest, last = draw(K, beta, values, True, np.random.default_rng(3))
     assert (values > 0).all()
     logs = []
     for i in range(K - 1, -1, -1):  # given those behind it, without those before it
@@ -256,31 +246,7 @@ def test_values_are_drawn_one_after_the_other_given_those_before():
         logs.append(scipy.stats.norm.logcdf(centre / spread) - scipy.stats.norm.logcdf(whole))
     assert last == pytest.approx(logs[0], rel=1e-9)
     assert rest == pytest.approx(sum(logs[1:]), rel=1e-9)
-    again = cut_values.draw_values(
-        gram,
-        correlation,
-        slab_means,
-        scales,
-        places,
-        slabs,
-        K,
-        beta,
-        values,
-        False,
-        np.random.default_rng(4),
-    )
+    again = draw(K, beta, values, False, np.random.default_rng(4))
     assert again == (rest, last)
-    empty = cut_values.draw_values(
-        gram,
-        correlation,
-        slab_means,
-        scales,
-        places,
-        slabs,
-        0,
-        beta,
-        values,
-        True,
-        np.random.default_rng(4),
-    )
+    empty = draw(0, beta, values, True, np.random.default_rng(4))
     assert empty == (0.0, 0.0)

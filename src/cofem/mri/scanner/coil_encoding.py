@@ -11,7 +11,7 @@ import scipy.fft
 from cofem import backend
 from cofem.backend import Array, Random
 from cofem.mri.scanner.coil_kernels import from_coils, to_coils, weigh
-from cofem.mri.scanner.encoding import Encoding, RealEncoding
+from cofem.mri.scanner.encoding import Encoding, RealEncoding, complex_copy
 from cofem.mri.scanner.mirror import varying_axes
 from cofem.mri.scanner.sets_encoding import SetsEncoding
 
@@ -143,12 +143,7 @@ class CoilEncoding(Encoding):
         return xp.reshape(image, (x.shape[0], n_contrasts, *self.shape))
 
     def _coils_like(self, like: Array) -> Array:
-        coils = self._coils
-        xp = backend.namespace(coils)
-        dtype = backend.complex_dtype(like.dtype, xp)
-        if dtype not in self._copies:
-            self._copies[dtype] = xp.astype(coils, dtype, copy=False)
-        return self._copies[dtype]
+        return complex_copy(self._coils, like, self._copies)
 
     def _mask_like(self, like: Array) -> Any:
         key = ("mask", like.dtype)

@@ -162,3 +162,12 @@ class RealEncoding(Encoding):
         if like.dtype not in self._copies:
             self._copies[like.dtype] = xp.astype(self._weights, like.dtype, copy=False)
         return self._copies[like.dtype]
+
+
+def complex_copy(maps: Array, like: Array, copies: dict[Any, Array]) -> Array:
+    """Return maps as complex numbers in the precision of ``like``; ``copies`` keeps them."""
+    xp = backend.namespace(maps)
+    dtype = backend.complex_dtype(like.dtype, xp)
+    if dtype not in copies:
+        copies[dtype] = xp.astype(maps, dtype, copy=False)
+    return copies[dtype]

@@ -9,7 +9,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array, Random
-from cofem.mri.scanner.encoding import Encoding
+from cofem.mri.scanner.encoding import Encoding, complex_copy
 from cofem.mri.scanner.mirror import varying_axes
 
 
@@ -93,12 +93,7 @@ class SetsEncoding(Encoding):
         return xp.reshape(image, (x.shape[0], *self._coils.shape[:2], *self.shape))
 
     def _coils_like(self, like: Array) -> Array:
-        coils = self._coils
-        xp = backend.namespace(coils)
-        dtype = backend.complex_dtype(like.dtype, xp)
-        if dtype not in self._copies:
-            self._copies[dtype] = xp.astype(coils, dtype, copy=False)
-        return self._copies[dtype]
+        return complex_copy(self._coils, like, self._copies)
 
     def _spectrum(self, factor: Array) -> Array:
         xp = backend.namespace(factor)
