@@ -7,7 +7,16 @@ import pytest
 
 import cofem
 from cofem import simulate
-from cofem.learning.stopping import CLEAR, FAINT, SHAKEN, SHARE_PER_TOL, Movement, Verdict
+from cofem.learning.sites.ard import divergence
+from cofem.learning.stopping import (
+    CLEAR,
+    CREEPING,
+    FAINT,
+    SHAKEN,
+    SHARE_PER_TOL,
+    Movement,
+    Verdict,
+)
 
 
 def ard(phi, y, method="em", **options):
@@ -85,6 +94,36 @@ def test_coordinates_near_zero_may_move_further(library):
     assert Movement(1e-4).count([now], [before], [precision]) == 4
 
 
+def test_where_the_prior_is_at_rest_coordinates_may_creep():
+    share = SHARE_PER_TOL * 1e-4
+    now, precision = np.full((1, 2), 5.0), np.ones(2)
+    movement = Movement(1e-4)
+    for change, moves, verdict in (
+        (0.99 * share, 0.99 * CREEPING, Verdict.PRIOR_SETTLED),
+        (0.99 * share, 1.01 * CREEPING, None),
+        (1.01 * share, 1.01, None),
+        (1.01 * share, 0.99, Verdict.SETTLED),
+        (np.nan, 1.01, None),
+    ):
+        movement.count([now], [now - [moves * share, 0]], [precision], change)
+        assert movement.settled(random=False) is verdict
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_divergence_is_that_of_normal_laws(library):
+    # ∫ N(z; 0, 1/a) log N(z; 0, 1/a) / N(z; 0, 1/b) by Gauss-Hermite quadrature.
+    random = np.random.default_rng(0)
+    new, old = random.uniform(0.2, 5, 6), random.uniform(0.2, 5, 6)
+    x, weights = np.polynomial.hermite_e.hermegauss(20)
+    log_ratio = -0.5 * x[:, None] ** 2 * (1 - old / new) + 0.5 * np.log(new / old)
+    expected = float(np.sum(weights @ log_ratio) / np.sum(weights))
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        new, old = torch.from_numpy(new), torch.from_numpy(old)
+    assert divergence(new, old) == pytest.approx(expected, rel=1e-12)
+    assert divergence(new, new) == 0
+
+
 def test_random_probes_may_shake_one_in_a_thousand():
     movement = Movement(1e-4)
     before = np.zeros((1, 3 * SHAKEN))
@@ -122,6 +161,48 @@ def test_every_verdict_is_a_sentence_that_can_be_written():
 
 
 # -- what it is worth --------------------------------------------------------------
+
+
+def leadfield(seed, sensors=60, sources=800):
+    """Radial dipoles in a ball at 40 dB: neighbouring columns are nearly alike."""
+    random = np.random.default_rng(seed)
+    at, places = random.normal(size=(sensors, 3)), random.normal(size=(sources, 3))
+    at, places = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (at, places))
+    way = at[:, None] - random.uniform(0.6, 0.85, sources)[:, None] * places
+    phi = np.sum(way * places, axis=2) / np.linalg.norm(way, axis=2) ** 3
+    phi /= np.linalg.norm(phi, axis=0)
+    z = np.zeros(sources)
+    z[random.choice(sources, 3, replace=False)] = random.choice([-1.0, 1.0], 3)
+    noise = 0.01 * np.sqrt(np.mean((phi @ z) ** 2))
+    return phi, phi @ z + noise * random.normal(size=sensors), noise**-2, z
+
+
+@pytest.mark.parametrize("method", ["em", "woodbury"])
+def test_coherent_columns_do_not_warn(method):
+    """EM shrinks all of them together by a few percent in an iteration, which takes over 100."""
+    lengths, errors, after_100 = [], [], []
+    for seed in range(5):
+        phi, y, beta, z = leadfield(seed)
+        path = []
+        post = ard(phi, y, method, noise_precision=beta,
+                   callback=lambda s, path=path: path.append(s.mean.copy()))  # fmt: skip
+        assert post.converged
+        lengths.append(len(path))
+        errors.append(np.linalg.norm(path[-1] - z))
+        after_100.append(np.linalg.norm(path[:100][-1] - z))
+    assert max(lengths) > 100
+    assert np.median(np.divide(errors, after_100)) <= 1
+
+
+def test_by_default_em_may_take_longer_than_expectation_propagation():
+    phi, y, beta, _ = problem()
+    with pytest.warns(cofem.ConvergenceWarning, match="after max_iter=300"):
+        ard(phi, y, noise_precision=beta, tol=1e-12)
+    with pytest.warns(cofem.ConvergenceWarning, match="after max_iter=150"):
+        ard(phi, y, noise_precision=beta, tol=1e-12, max_iter=150)
+    for prior in ("ard", "mixture"):  # without an end of its own, 100
+        post = cofem.fit(phi, y, noise_precision=beta, prior=prior, tol=0)
+        assert len(post.history["iteration"]) == 100
 
 
 @pytest.mark.parametrize("size", [1e3, 1e5])

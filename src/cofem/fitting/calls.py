@@ -31,6 +31,9 @@ from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves
 
+# The largest number of iterations where the user does not say: of expectation propagation and of
+# rivals, and of EM, which moves slowly where columns are coherent (``docs/notes/stopping.md``).
+MAX_ITER, EM_ITER = 100, 300
 # With a smaller max_iter the user wants an early end: then no chains are run after it.
 ENOUGH_TO_SAMPLE = 50
 
@@ -50,7 +53,7 @@ def fit(
     groups: Any = None,
     coupling: Any = None,
     sparsifier: Any = None,
-    max_iter: int = 100,
+    max_iter: int | None = None,
     tol: float = 1e-4,
     seed: int = 0,
     callback: Callback | None = None,
@@ -101,8 +104,9 @@ def fit(
     sparsifier : operator (M, D), optional
         R: not z itself but Rx is sparse, for example the differences of a piecewise constant x.
         The posterior is that of x, and ``precision`` has length M, which may exceed D.
-    max_iter : int
-        The largest number of iterations.
+    max_iter : int, optional
+        The largest number of iterations; by default 100, and 300 for "ard", whose iterations move
+        slowly where columns are coherent.
     tol : float
         How accurately the iterations end. "ard": no coordinate moves by more than 500 ``tol`` of
         its own error bar, those near zero by four times that; "mixture": its two estimates of the
@@ -146,8 +150,8 @@ def fit(
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     progress = flag("progress", progress)
     began = time.perf_counter()
-    max_iter = whole_number("max_iter", max_iter, least=1)
     tol = tolerance(tol)
+    iterations = _iterations(max_iter, tol)
     seed = whole_number("seed", seed, least=0)
     given = noise_precision is not None or noise_std is not None
     tasks, joint = validation.tasks_from(
@@ -173,8 +177,8 @@ def fit(
             kept.agree(group)
             began -= kept.seconds
         settings = Settings(
-            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
-            may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
+            chosen, seed, *iterations, tol, callback=watch, keeper=kept, group=group,
+            may_sample=not joint and tol > 0 and iterations[0] >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         if which == "ard":
@@ -250,6 +254,14 @@ def posterior(
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
+
+
+def _iterations(max_iter: int | None, tol: float) -> tuple[int, int]:
+    """Return the largest numbers of iterations, that of EM second."""
+    if max_iter is None:
+        return MAX_ITER, EM_ITER if tol > 0 else MAX_ITER
+    asked = whole_number("max_iter", max_iter, least=1)
+    return asked, asked
 
 
 def _watched(

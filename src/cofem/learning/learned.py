@@ -16,11 +16,15 @@ from cofem.model.model import Model
 
 @dataclass(frozen=True)
 class Settings:
-    """What a fit is run with, besides its model."""
+    """What a fit is run with, besides its model.
+
+    ``em_iter`` is the largest number of iterations of "ard", ``max_iter`` that of all others.
+    """
 
     method: Method
     seed: int
     max_iter: int
+    em_iter: int
     tol: float
     callback: Callback | None = None
     keeper: Keeper | None = None

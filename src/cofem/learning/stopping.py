@@ -5,14 +5,16 @@ however large another coordinate is. The error bar is 1/√A_jj, the standard de
 coordinates were known. Where columns are coherent it is far below the true one. This is intended:
 there EM replaces one column by another in many small steps, and must not be stopped in between.
 With noisy data EM never ends by itself: it begins to fit the noise, and its error grows again. It
-does so with coordinates near zero, so that those count less. The share below which a movement no
-longer counts was chosen where the error along the iterations is smallest
+does so with coordinates near zero, so that those count less. Where columns are coherent it also
+creeps along directions that the data hardly see, with a prior that is nearly at rest. The share
+below which a movement no longer counts was chosen where the error along the iterations is smallest
 (``docs/notes/stopping.md``).
 """
 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Sequence
 from typing import final
 
@@ -26,6 +28,9 @@ SHARE_PER_TOL = 500.0
 # of those that stand above zero by CLEAR error bars. The others may move FAINT times as far: with
 # most of them EM only follows the noise.
 CLEAR, FAINT = 3.0, 4.0
+# Where an iteration changes the prior by less nats than that share (the divergence of the new prior
+# from the old one, all coordinates together), all coordinates may move CREEPING times as far.
+CREEPING = 4.0
 # Random probes keep moving a few of many coordinates: one in this many is ignored.
 SHAKEN = 1000
 
@@ -36,6 +41,10 @@ class Verdict(enum.Enum):
     SETTLED = (
         "no coordinate that stands out moves by more than {share:.2g} of its error bar in an "
         "iteration"
+    )
+    PRIOR_SETTLED = (
+        "an iteration changes the prior by less than {share:.2g} nats; what still moves does so by "
+        "a small share of its error bar"
     )
     AT_REST = "prior, noise and all coordinates are at rest"
     NEARLY_AT_REST = (
@@ -93,9 +102,9 @@ class Verdict(enum.Enum):
     def converged(self) -> bool:
         """Whether this is a good end of a fit."""
         return self in (
-            Verdict.SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED,
-            Verdict.DENSE, Verdict.SAMPLED, Verdict.MEAN_SETTLED, Verdict.ONLY_JITTERS,
-            Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
+            Verdict.SETTLED, Verdict.PRIOR_SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST,
+            Verdict.CERTIFIED, Verdict.DENSE, Verdict.SAMPLED, Verdict.MEAN_SETTLED,
+            Verdict.ONLY_JITTERS, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
         )  # fmt: skip
 
 
@@ -123,30 +132,46 @@ class Movement:
 
     def __init__(self, tol: float) -> None:
         self.share = SHARE_PER_TOL * tol
-        self.moving = self.n = 0
+        self.moving = self.far = self.n = 0
 
     def count(
-        self, means: Sequence[Array], before: Sequence[Array], precisions: Sequence[Array]
+        self,
+        means: Sequence[Array],
+        before: Sequence[Array],
+        precisions: Sequence[Array],
+        prior_change: float = math.inf,
     ) -> int:
         """Return how many coordinates moved since ``before``, the means of the last iteration.
 
-        ``precisions`` (M,) are A_jj, one array for every family.
+        ``precisions`` (M,) are A_jj, one array for every family; ``prior_change`` is by how many
+        nats the prior changed since then.
         """
-        self.moving = self.n = 0
-        for new, old, precision in zip(means, before, precisions, strict=True):
-            limit = self.share**2
-            if backend.is_numpy(new) and not backend.is_complex(new):
-                of_numpy = backend.to_numpy(old), backend.to_numpy(precision)
-                self.moving += int(kernels.moving(new, *of_numpy, limit, CLEAR**2, FAINT**2))
-            else:
-                xp = backend.namespace(new)
-                move = backend.abs_squared(new - old) * precision
-                clear = backend.abs_squared(new) * precision > CLEAR**2
-                far = (move > limit) & (clear | (move > FAINT**2 * limit))
-                self.moving += int(xp.sum(xp.astype(far, xp.int64)))
-            self.n += int(new.shape[0] * new.shape[1])
+        self.n = sum(int(new.shape[0] * new.shape[1]) for new in means)
+        self.moving = self.far = _moving(means, before, precisions, self.share)
+        if self.moving and prior_change < self.share:
+            self.far = _moving(means, before, precisions, CREEPING * self.share)
         return self.moving
 
-    def settled(self, random: bool) -> bool:
-        """Whether the last iteration moved no coordinate, or with random probes only a few."""
-        return self.share > 0 and self.moving <= (self.n // SHAKEN if random else 0)
+    def settled(self, random: bool) -> Verdict | None:
+        """Return the verdict if no coordinate moved, or with random probes only a few."""
+        few = self.n // SHAKEN if random else 0
+        if self.share == 0 or self.far > few:
+            return None
+        return Verdict.SETTLED if self.moving <= few else Verdict.PRIOR_SETTLED
+
+
+def _moving(
+    means: Sequence[Array], before: Sequence[Array], precisions: Sequence[Array], share: float
+) -> int:
+    count, limit = 0, share**2
+    for new, old, precision in zip(means, before, precisions, strict=True):
+        if backend.is_numpy(new) and not backend.is_complex(new):
+            of_numpy = backend.to_numpy(old), backend.to_numpy(precision)
+            count += int(kernels.moving(new, *of_numpy, limit, CLEAR**2, FAINT**2))
+        else:
+            xp = backend.namespace(new)
+            move = backend.abs_squared(new - old) * precision
+            clear = backend.abs_squared(new) * precision > CLEAR**2
+            far = (move > limit) & (clear | (move > FAINT**2 * limit))
+            count += int(xp.sum(xp.astype(far, xp.int64)))
+    return count

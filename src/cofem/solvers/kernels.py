@@ -229,3 +229,14 @@ def moved(new: np.ndarray, old: np.ndarray) -> tuple[float, float]:
         distance += _dot(step, step)
         size += _dot(new[j], new[j])
     return distance, size
+
+
+@compiled
+def divergence(new: np.ndarray, old: np.ndarray) -> float:
+    """Return ½ Σ (r − 1 − log r), r = old/new."""
+    total = 0.0
+    for j in range(len(new)):
+        if new[j] > 0:
+            shrinks = np.float64(old[j]) / np.float64(new[j]) - 1
+            total += shrinks - np.log1p(shrinks)
+    return total / 2

@@ -25,6 +25,7 @@ from cofem.learning.noise import LearnedNoise
 from cofem.learning.sites.rectified import rectified_second_moment
 from cofem.learning.stopping import Movement, Verdict
 from cofem.model.model import Model
+from cofem.solvers import kernels
 
 # Pruning in the first iterations would remove coordinates before EM has estimated them. It begins
 # when at most one coordinate in NEARLY_SETTLED still moves, and at the latest in this iteration. If
@@ -88,12 +89,14 @@ class Ard:
         self.began = 0  # the iteration from which on it prunes
         self.needs_variances = False
         self.products = 0 if noise is None else len(model.tasks)  # for the residuals
+        # Of one precision, beside a real coordinate of one task.
+        self._directions = len(model.tasks) * (2 if backend.is_complex(model.like) else 1)
         self._norms: list[Array] | None = None
         if model.sparsifier is None:
             self._norms = [
                 f.noise_precision * f.operator.column_norms_squared(alpha) for f in model.families
             ]
-        self._tol, self._iteration, self._growing = tol, 0, 0.0
+        self._tol, self._iteration, self._growing, self._prior_change = tol, 0, 0.0, math.inf
         self._moments: Sequence[Moments] = ()
 
     @property
@@ -127,13 +130,13 @@ class Ard:
             precisions = [1 / v for v in variances if v is not None]
         else:
             precisions = [self.alpha + self.ratio * norms for norms in self._norms]
-        self.movement.count([m.sparse_mean for m in moments], before, precisions)
+        means = [m.sparse_mean for m in moments]
+        self.movement.count(means, before, precisions, self._prior_change)
         if self.noise is not None and not self.noise.at_rest:
             return None
         if self.pruning and not self.began:
             return None
-        settled = self.movement.settled(random) and not self._all_used(moments)
-        return Verdict.SETTLED if settled else None
+        return None if self._all_used(moments) else self.movement.settled(random)
 
     def _all_used(self, moments: Sequence[Moments]) -> bool:
         """Whether the prior has no effect yet, as in the first iterations if a coefficient is huge.
@@ -154,6 +157,7 @@ class Ard:
         xp = backend.namespace(alpha)
         grows = xp.astype(alpha > STILL_GROWING * self.alpha, alpha.dtype)
         self._growing = float(xp.mean(grows))
+        self._prior_change = self._directions * divergence(alpha, self.alpha)
         self.alpha = alpha
         if self.noise is not None:
             self.noise.follow(self._moments, pruned=self.began > 0 or not self.pruning)
@@ -191,6 +195,7 @@ class Ard:
         """Return what the next iteration needs."""
         kept = {"alpha": backend.to_numpy(self.alpha), "began": np.asarray(self.began)}
         kept["rule_iteration"] = np.asarray(self._iteration)
+        kept["changes"] = np.asarray([self._growing, self._prior_change])
         if self.noise is not None:
             kept.update(self.noise.state())
         return kept
@@ -200,8 +205,28 @@ class Ard:
         self.alpha = backend.from_numpy(kept["alpha"], self.alpha)
         self.began = int(kept.get("began", np.asarray(0)))
         self._iteration = int(kept.get("rule_iteration", np.asarray(0)))
+        changes = kept.get("changes", np.asarray([0.0, math.inf]))
+        self._growing, self._prior_change = float(changes[0]), float(changes[1])
         if self.noise is not None:
             self.noise.restore(kept)
+
+
+def divergence(new: Array, old: Array) -> float:
+    """Return how many nats normal laws of the precisions ``new`` are from those of ``old``.
+
+    Of M-steps this is what they raise the expected log prior by: a lower bound of what the log
+    evidence gains.
+
+    Examples
+    --------
+    >>> round(divergence(np.array([2.0, 1.0]), np.array([1.0, 1.0])), 4)
+    0.0966
+    """
+    if backend.is_numpy(new):
+        return kernels.divergence(new, backend.to_numpy(old))
+    xp = backend.namespace(new)
+    shrinks = old / new - 1
+    return 0.5 * float(xp.sum(shrinks - xp.log1p(shrinks)))
 
 
 def update_precision(model: Model, moments: Sequence[Moments]) -> Array:
