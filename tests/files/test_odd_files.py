@@ -182,6 +182,16 @@ def test_a_checkpoint_without_its_history_is_refused(tmp_path):
         with pytest.raises(ValueError, match=r"c\.npz is damaged; delete it to start") as caught:
             cofem.fit(phi, phi[:, 0], checkpoint=file, **arguments)
         assert_one_line(caught)
+    about = json.loads(str(arrays["about"]))
+    for settings, said in (
+        ({k: v for k, v in about.items() if k != "problem"}, "belongs to another problem"),
+        ({k: v for k, v in about.items() if k != "noise"}, "is damaged"),
+        ([about], "is not a checkpoint"),
+    ):
+        np.savez(file, **{**arrays, "about": json.dumps(settings)})
+        with pytest.raises(ValueError, match=rf"c\.npz {said}") as caught:
+            cofem.fit(phi, phi[:, 0], checkpoint=file, **arguments)
+        assert_one_line(caught)
 
 
 @pytest.mark.parametrize("cells", [None, 2])
