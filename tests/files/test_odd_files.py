@@ -182,6 +182,16 @@ def test_a_checkpoint_without_its_history_is_refused(tmp_path):
         with pytest.raises(ValueError, match=r"c\.npz is damaged; delete it to start") as caught:
             cofem.fit(phi, phi[:, 0], checkpoint=file, **arguments)
         assert_one_line(caught)
+    about = json.loads(str(arrays["about"]))
+    for settings, said in (
+        ({k: v for k, v in about.items() if k != "problem"}, "belongs to another problem"),
+        ({k: v for k, v in about.items() if k != "noise"}, "is damaged"),
+        ([about], "is not a checkpoint"),
+    ):
+        np.savez(file, **{**arrays, "about": json.dumps(settings)})
+        with pytest.raises(ValueError, match=rf"c\.npz {said}") as caught:
+            cofem.fit(phi, phi[:, 0], checkpoint=file, **arguments)
+        assert_one_line(caught)
 
 
 @pytest.mark.parametrize("cells", [None, 2])
@@ -252,4 +262,25 @@ def test_a_mat_file_that_ends_scipys_process_is_refused(tmp_path, argument):
     file.write_bytes(good[:columns] + bytes(16) + good[columns:])
     with pytest.raises(ValueError, match=rf"^{argument}: .*t\.mat is cut short") as caught:
         MAT_DOORS[argument](file)
+    assert_one_line(caught)
+
+
+@pytest.mark.parametrize("pointers", [
+    [0, 1905233807, -1886417047, -1886417009],  # their 32-bit differences overflow to positive
+    [0, 2**31 - 1, 2**31 - 1, 2**31 - 1],
+    [0, 1, 2, 4],
+    [1, 1, 2, 3],
+    [0, -1, 2, 3],
+    [],
+])  # fmt: skip
+def test_a_sparse_matrix_that_ends_scipys_process_is_refused(tmp_path, pointers):
+    # The first was found by a fuzzer: SciPy crashes while it builds the matrix.
+    file = tmp_path / "phi.npz"
+    pytest.importorskip("scipy.sparse")
+    np.savez(
+        file, format="csr", shape=(3, 3), data=np.ones(3),
+        indices=np.array([0, -16777215, -1], np.int32), indptr=np.array(pointers, np.int32),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match=r"^phi: .*pointers of a sparse matrix") as caught:
+        read_matrix(file, "phi")
     assert_one_line(caught)

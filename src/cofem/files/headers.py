@@ -104,13 +104,26 @@ def check_header(
         refuse_more_than_memory(needed, where)
 
 
+def check_pointers(pointers: np.ndarray, entries: int) -> None:
+    """Refuse row or column pointers that lead outside the entries of a sparse matrix.
+
+    Neighbours are compared, not subtracted: the difference of two 32-bit pointers may overflow,
+    and SciPy, which subtracts, then reads and writes outside its arrays.
+    """
+    if pointers.ndim != 1 or pointers.dtype.kind not in "iu" or len(pointers) == 0:
+        raise RefusedError("is damaged: the pointers of a sparse matrix are no row of integers")
+    if pointers[0] != 0 or np.any(pointers[1:] < pointers[:-1]):
+        raise RefusedError("is damaged: the pointers of a sparse matrix do not increase")
+    if pointers[-1] > entries:
+        raise RefusedError("is damaged: the pointers of a sparse matrix lead beyond its entries")
+
+
 def check_indices(matrix: Any) -> None:
     """Refuse a SciPy sparse array whose indices lead outside it: products would crash.
 
     SciPy's own check leaves out the pointers of a matrix that claims to be empty.
     """
+    if hasattr(matrix, "indptr"):
+        check_pointers(matrix.indptr, len(matrix.indices))
     if hasattr(matrix, "check_format"):
         matrix.check_format(full_check=True)
-    pointers = getattr(matrix, "indptr", None)
-    if pointers is not None and (pointers[0] != 0 or np.any(np.diff(pointers) < 0)):
-        raise RefusedError("is damaged: the pointers of a sparse matrix do not increase")

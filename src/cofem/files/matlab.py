@@ -24,6 +24,7 @@ from cofem.files.headers import (
     SUSPICIOUS_EXPANSION,
     RefusedError,
     check_indices,
+    check_pointers,
     refuse_more_than_memory,
 )
 
@@ -198,6 +199,7 @@ def _sparse(variable: Variable) -> scipy.sparse.coo_array:
     count = int(starts[-1])
     if starts.size != variable.shape[1] + 1 or not 0 <= count <= rows.size:
         raise RefusedError(f"is damaged: the columns of {variable.name} do not fit")
+    check_pointers(starts, count)  # SciPy trusts them while it builds the matrix
     values = _values(variable, count, "f8")
     matrix = scipy.sparse.csc_array(
         (values, rows[:count].astype(np.int64), starts.astype(np.int64)), shape=variable.shape

@@ -128,7 +128,7 @@ class Checkpoint:
                 raise ValueError
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(f"checkpoint: {self._path} is not a checkpoint of cofem") from None
-        if about["problem"] != self._problem:
+        if about.get("problem") != self._problem:
             raise ValueError(
                 f"checkpoint: {self._path} belongs to another problem or other settings; "
                 "name another file, or delete it to start anew"
