@@ -17,7 +17,7 @@ from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.cut import cut_at_zero
-from cofem.learning.learned import Learned, Settings
+from cofem.learning.learned import Learned, Settings, iterations_of
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
 from cofem.learning.recording import Callback
@@ -31,9 +31,6 @@ from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves
 
-# The largest number of iterations where the user does not say: of expectation propagation and of
-# rivals, and of EM, which moves slowly where columns are coherent (``docs/notes/stopping.md``).
-MAX_ITER, EM_ITER = 100, 300
 # With a smaller max_iter the user wants an early end: then no chains are run after it.
 ENOUGH_TO_SAMPLE = 50
 
@@ -151,7 +148,7 @@ def fit(
     progress = flag("progress", progress)
     began = time.perf_counter()
     tol = tolerance(tol)
-    iterations = _iterations(max_iter, tol)
+    iterations = iterations_of(max_iter, tol)
     seed = whole_number("seed", seed, least=0)
     given = noise_precision is not None or noise_std is not None
     tasks, joint = validation.tasks_from(
@@ -254,14 +251,6 @@ def posterior(
     if not post.converged:
         warnings.warn(post.message, ConvergenceWarning, stacklevel=2)
     return post
-
-
-def _iterations(max_iter: int | None, tol: float) -> tuple[int, int]:
-    """Return the largest numbers of iterations, that of EM second."""
-    if max_iter is None:
-        return MAX_ITER, EM_ITER if tol > 0 else MAX_ITER
-    asked = whole_number("max_iter", max_iter, least=1)
-    return asked, asked
 
 
 def _watched(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cofem.arguments import whole_number
 from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.learning.loop import Keeper, Outcome
@@ -12,6 +13,10 @@ from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
 from cofem.model.methods import Method
 from cofem.model.model import Model
+
+# The largest number of iterations where the user does not say: of expectation propagation and of
+# rivals, and of EM, which moves slowly where columns are coherent (``docs/notes/stopping.md``).
+MAX_ITER, EM_ITER = 100, 300
 
 
 @dataclass(frozen=True)
@@ -41,3 +46,17 @@ class Learned:
     outcome: Outcome
     sites: list[tuple[Array, Array]] | None = None
     marginals: Marginals | Draws | None = None
+
+
+def iterations_of(max_iter: int | None, tol: float) -> tuple[int, int]:
+    """Return the largest numbers of iterations, that of EM second.
+
+    Examples
+    --------
+    >>> iterations_of(None, 1e-4), iterations_of(None, 0.0), iterations_of(7, 1e-4)
+    ((100, 300), (100, 100), (7, 7))
+    """
+    if max_iter is None:
+        return MAX_ITER, EM_ITER if tol > 0 else MAX_ITER
+    asked = whole_number("max_iter", max_iter, least=1)
+    return asked, asked

@@ -17,7 +17,7 @@ import numpy as np
 
 from cofem import backend, fitting
 from cofem.backend import Array
-from cofem.fitting.calls import MAX_ITER
+from cofem.learning.learned import MAX_ITER
 from cofem.many.committing import COMPONENTS
 from cofem.many.copies import Copies
 from cofem.many.inputs import noise_of
