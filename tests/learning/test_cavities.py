@@ -78,8 +78,8 @@ def test_the_lowest_cavity_of_the_chosen_and_their_likest_neighbours(chosen):
     operator = Dense(phi)
     field = random.uniform(1, 5, M)
     ratio, products = lowest_ratio(
-        operator, ShiftedGram(operator, beta, alpha), None, alpha, field, np.array(chosen),
-        np.empty(M),
+        operator, lambda a: (ShiftedGram(operator, beta, a), None), alpha, field,
+        np.array(chosen), np.empty(M),
     )  # fmt: skip
     gram = phi.T @ phi
     cosines = abs(gram) / np.sqrt(np.diag(gram))
@@ -96,10 +96,34 @@ def test_a_column_of_zeros_has_no_cavity_to_compare():
     operator = Dense(np.zeros((4, 3)))
     alpha = np.ones(3)
     ratio, _ = lowest_ratio(
-        operator, ShiftedGram(operator, 1.0, alpha), None, alpha, np.zeros(3), np.array([1]),
-        np.empty(3),
+        operator, lambda a: (ShiftedGram(operator, 1.0, a), None), alpha, np.zeros(3),
+        np.array([1]), np.empty(3),
     )  # fmt: skip
     assert ratio == 1.0
+
+
+def test_the_lowest_cavity_in_single_precision_where_sites_are_strong():
+    # Site precisions of 10^5 cavities: as a difference, 1/Σ_jj − α_j would be wrong by a tenth.
+    random = np.random.default_rng(4)
+    phi = random.normal(size=(40, M))
+    phi[:, 1] = phi[:, 0] + 0.3 * random.normal(size=40)
+    alpha = np.where(np.arange(M) % 5 == 0, 0.1, 1e5 * random.uniform(1, 3, M)).astype(np.float32)
+    field = random.uniform(5, 20, M).astype(np.float32)
+    operator = Dense(phi.astype(np.float32))
+    chosen = np.array([0, 5, 10])
+    ratio, _ = lowest_ratio(
+        operator, lambda a: (ShiftedGram(operator, 1.0, a), None), alpha, field, chosen,
+        np.empty(M, np.float32),
+    )  # fmt: skip
+    gram = phi.T @ phi
+    cosines = abs(gram) / np.sqrt(np.diag(gram))
+    np.fill_diagonal(cosines, 0)
+    where = sorted({*chosen, *np.argmax(cosines[chosen], axis=1).tolist()})
+    exact = []
+    for j in where:  # without its own site, so that nothing is subtracted
+        others = np.diag(np.where(np.arange(M) == j, 0, alpha.astype(float)))
+        exact.append(1 / np.linalg.inv(gram + others)[j, j] / field[j])
+    assert ratio == pytest.approx(min(exact), rel=1e-3)
 
 
 def seen_of(random, tasks=1):

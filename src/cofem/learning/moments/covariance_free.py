@@ -204,7 +204,7 @@ class CovarianceFreeEStep:
     def spot_check(self, alpha: Array, cavity: Array, chosen: np.ndarray) -> tuple[float, int]:
         """See :func:`~cofem.learning.moments.mean_field.lowest_ratio`."""
         return lowest_ratio(
-            self.family.operator, self._matrix(alpha), self._preconditioner(alpha), alpha,
+            self.family.operator, lambda a: (self._matrix(a), self._preconditioner(a)), alpha,
             cavity, chosen, self._rhs[0, ...],
         )  # fmt: skip
 

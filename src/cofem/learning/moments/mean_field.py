@@ -13,6 +13,7 @@ and the answers were worse on convolutions too.)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -163,8 +164,7 @@ class Cavities:
 
 def lowest_ratio(
     operator: LinearOperator,
-    matrix: Matrix,
-    preconditioner: Array | None,
+    system: Callable[[Array], tuple[Matrix, Array | None]],
     alpha: Array,
     field: Array,
     chosen: np.ndarray,
@@ -174,7 +174,12 @@ def lowest_ratio(
 
     Looked at are the ``chosen`` ones and for each the coordinate whose column is most like its:
     if columns are coherent, such a neighbour is hardly determined at all, but one number for all
-    cavities says that it is. ``like`` (D,) has the dtype of the unknowns.
+    cavities says that it is. ``system`` gives posterior precision and preconditioner at prior
+    precisions; ``like`` (D,) has the dtype of the unknowns.
+
+    At a coordinate that is zero α_j may be thousands of times c_j, and the difference 1/Σ_jj − α_j
+    would be the rounding of single precision. So the systems are solved with cθ_j in the place of
+    α_j at the coordinates looked at, and the true α_j are put back in their block of Σ alone.
     """
     xp = backend.namespace(alpha)
     norms = operator.column_norms_squared(alpha)
@@ -184,7 +189,16 @@ def lowest_ratio(
     apart = 1 - xp.abs(_unit_rows(chosen, like))
     beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
     where = np.unique(np.concatenate([chosen, beside]))
-    ratios = []
+    there = backend.from_numpy(where, alpha)
+    own = xp.stack([xp.take(alpha, there), xp.take(field, there)])
+    own_alpha, expected = backend.to_numpy(own).astype(np.float64)  # one transfer
+    seen = expected > 0  # not a column of zeros
+    where, own_alpha, expected = where[seen], own_alpha[seen], expected[seen]
+    if len(where) == 0:
+        return 1.0, products
+    rows, there = _unit_rows(where, alpha), backend.from_numpy(where, alpha)
+    matrix, preconditioner = system(xp.where(xp.sum(rows, axis=0) > 0, field, alpha))
+    blocks = []
     for first in range(0, len(where), LOOKED_AT):  # as many as there are probes, for the memory
         part = where[first : first + LOOKED_AT]
         found = solve(
@@ -192,14 +206,31 @@ def lowest_ratio(
             max_steps=SPOT_STEPS,
         )  # fmt: skip
         products += 2 * found.rows
-        chosen_here = backend.from_numpy(part, alpha)
-        own = [backend.real(found.x[row, int(j)]) for row, j in enumerate(part)]
-        columns = [xp.stack(own), xp.take(field, chosen_here), xp.take(alpha, chosen_here)]
-        told = backend.to_numpy(xp.stack([xp.astype(x, alpha.dtype) for x in columns]))
-        for variance, expected, a in told.T.tolist():  # one transfer
-            if expected > 0:  # not a column of zeros
-                ratios.append((1 / variance - a) / expected)
-    return min(ratios, default=1.0), products
+        blocks.append(backend.to_numpy(xp.take(found.x, there, axis=1)))
+    return min(_cavities(np.concatenate(blocks), expected, own_alpha) / expected), products
+
+
+def _cavities(block: np.ndarray, used: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Return c_j of a few coordinates from their block of Σ.
+
+    ``block`` was computed with the prior precisions ``used``; their true ones are ``alpha``.
+
+    Examples
+    --------
+    >>> known = np.array([[2.0, 1.0], [1.0, 3.0]])  # by data and the other coordinates
+    >>> block = np.linalg.inv(known + np.diag([5.0, 5.0]))
+    >>> alpha = np.array([1e9, 1.0])
+    >>> _cavities(block, np.array([5.0, 5.0]), alpha).round(6)  # 2 − 1/(3 + 1), 3 − 1/(2 + 1e9)
+    array([1.75, 3.  ])
+    """
+    block = block.astype(np.result_type(block.dtype, np.float64))
+    known = np.linalg.inv((block + block.conj().T) / 2) - np.diag(used)
+    found = np.real(np.diag(known)).copy()
+    for j in range(len(found)):
+        others = np.arange(len(found)) != j
+        beside, rest = known[others, j], known[np.ix_(others, others)] + np.diag(alpha[others])
+        found[j] -= np.real(beside.conj() @ np.linalg.solve(rest, beside))
+    return found
 
 
 def _unit_rows(where: np.ndarray, like: Array) -> Array:
