@@ -65,8 +65,12 @@ class Edges:
             out = np.empty((x.shape[0], self.size, self.n_components), dtype=x.dtype)
             _gradient(np.ascontiguousarray(x), self._previous, out)
             return self._in_rows(out)
+        return self._in_rows(xp.moveaxis(self._differences(x), 1, 2))
+
+    def _differences(self, x: Array) -> Array:
+        """R x of groups of images: (G, I/B, P) to (G, n, P)."""
         parts = [x - self._shift(x, axis, 1) for axis in range(self.n_axes)]
-        return self._in_rows(xp.moveaxis(xp.concat(parts, axis=1), 1, 2))
+        return backend.namespace(x).concat(parts, axis=1)
 
     def _in_rows(self, g: Array) -> Array:
         xp = backend.namespace(g)
@@ -85,10 +89,14 @@ class Edges:
     def packed(self, tensor: Array) -> Array:
         """Return T as :meth:`add_prior` wants it: NumPy's as upper triangles.
 
-        They are (B, lines, n(n+1)/2, width): what a line of pixels needs lies together.
+        They are (B, lines, n(n+1)/2, width): what a line of pixels needs lies together. Others are
+        (B, n, n, P): passes over pixels, for matrices so small are slow in libraries of products.
         """
         if not backend.is_numpy(tensor):
-            return tensor
+            xp, n = backend.namespace(tensor), self.n_components
+            own = xp.reshape(tensor, (self.n_apart, self.size, n * n))
+            groups = [xp.matrix_transpose(own[b, ...]) for b in range(self.n_apart)]
+            return xp.reshape(xp.stack(groups), (self.n_apart, n, n, self.size))
         rows, columns = np.triu_indices(self.n_components)
         upper = np.asarray(tensor)[:, rows, columns]
         lines = upper.reshape(self.n_apart, -1, self.shape[-1], len(rows))
@@ -102,8 +110,13 @@ class Edges:
             sums = np.asarray(out).reshape(each)
             _add_prior(xp.reshape(x, each), packed, self._lines, sums)
             return sums.reshape(out.shape)
-        inner = xp.matmul(packed, xp.moveaxis(self.gradient(x), 0, 2))  # (B·P, n, S)
-        return out + self.adjoint(xp.moveaxis(inner, 2, 0))
+        g = self._differences(xp.reshape(x, (-1, self.n_together, self.size)))
+        g = xp.reshape(g, (-1, *packed.shape[:2], self.size))  # (S, B, n, P)
+        inner: Any = 0.0
+        for b in range(self.n_components):
+            inner = inner + packed[:, :, b, :] * g[:, :, b : b + 1, :]
+        inner = xp.reshape(inner, (-1, self.n_components, self.size))
+        return out + xp.reshape(self._sum_back(inner), out.shape)
 
     def diagonal(self, tensor: Array) -> Array:
         """Return the diagonal of Rᵀ T R, shape (I, P)."""

@@ -18,8 +18,10 @@ What is probable is put back into the image, and everything that is possible wid
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -57,9 +59,9 @@ class Discs:
     """
 
     radius: float
-    amplitude: np.ndarray
-    variance: np.ndarray
-    response: np.ndarray
+    amplitude: Array
+    variance: Array
+    response: Array
 
 
 class Hidden:
@@ -78,7 +80,6 @@ class Hidden:
     def __init__(self, fit: ImageFit, bright: np.ndarray, visible: np.ndarray, seed: int) -> None:
         model, state = fit.model, fit.learned
         self.fit, self.shape = fit, model.edges.shape
-        self._axes = tuple(range(-len(self.shape), 0))
         self._visible = visible.reshape(-1, *self.shape)
         self._bright = bright.reshape(self.shape) & self._visible
         matrix = model.precision(state.prior, state.noise_std, phase=state.phase)
@@ -93,104 +94,135 @@ class Hidden:
         self._parts = (
             matrix.images(force)[0, ...], by_chance, matrix.images(found), matrix.images(pulls)
         )  # fmt: skip
-        self._smooth = Smoothing(self.shape, PLACES)
+        squares = [(np.fft.fftfreq(side) * side) ** 2 for side in self.shape]
+        self._squares = [backend.from_numpy(square, like) for square in squares]
 
     def put_back(self) -> tuple[np.ndarray, np.ndarray]:
         """Return what is put back, and the variance of what may be there, (L, P), in units."""
         pairs = [self._of_image(index) for index in range(self.fit.model.edges.n_images)]
-        image, variance = (np.stack([pair[i].ravel() for pair in pairs]) for i in (0, 1))
+        xp = backend.namespace(self._parts[0])
+        image, variance = (xp.stack([xp.reshape(pair[i], (-1,)) for pair in pairs]) for i in (0, 1))
         # Of real and imaginary parts it is the sum: |√a + i√b|² = a + b.
-        return self.fit.in_units(image), np.abs(self.fit.in_units(np.sqrt(variance))) ** 2
+        return self.fit.in_units(image), np.abs(self.fit.in_units(xp.sqrt(variance))) ** 2
 
     def detection_limit(self, radius: float) -> np.ndarray:
         """Return the amplitude that a disc must have to be noticed, (L, P), in units."""
         n_contrasts = len(self.fit.units)  # of complex images the parts in phase
         found = [next(self._discs(index, (radius,))) for index in range(n_contrasts)]
-        limits = np.stack([np.sqrt(disc.variance).ravel() for disc in found])
-        return np.asarray(DETECTED * limits * self.fit.units)
+        variances = np.stack([backend.to_numpy(disc.variance).ravel() for disc in found])
+        return np.asarray(DETECTED * np.sqrt(variances) * self.fit.units)
 
-    def _of_image(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+    def _of_image(self, index: int) -> tuple[Array, Array]:
         """Sum over all discs that cover a pixel: at most one of them is there."""
-        totals = np.zeros((4, *self.shape))
+        like = self._parts[0]
+        xp = backend.namespace(like)
+        totals = xp.zeros((4, *self.shape), dtype=xp.float64, device=backend.device_of(like))
+        add = backend.in_one_launch(_added, like)
         for discs in self._discs(index, RADII):
-            kernel, area = disc(self.shape, discs.radius)
-            spread = discs.variance + SLAB**2
-            share = SLAB**2 / spread
-            log = 0.5 * discs.amplitude**2 / discs.variance * share
-            log = np.minimum(log - 0.5 * np.log(spread / discs.variance), MOST_LOG_ODDS)
-            own = ODDS / area * np.exp(log)
-            mean = share * discs.amplitude
-            parts = own * np.stack([
-                np.ones_like(mean), mean, mean**2 + share * discs.variance, mean * discs.response
-            ])  # fmt: skip
-            totals += self._covering(parts, kernel)
-        totals *= self._visible[index % len(self._visible)]
-        odds, first, second, moved = totals
-        odds = np.maximum(odds, np.finfo(float).tiny)
+            (totals,) = add(
+                totals, discs.amplitude, discs.variance, discs.response,
+                self._squared(discs.radius), *self._squares,
+            )  # fmt: skip
+        totals = totals * backend.from_numpy(self._visible[index % len(self._visible)], like)
+        odds, first, second, moved = (totals[i, ...] for i in range(4))
+        odds = xp.clip(odds, min=np.finfo(float).tiny)
         there = odds / (1 + odds)
         # What is there with half the odds stays out of the image, and in the interval.
         image = there**2 * moved / odds
         mean = there * first / odds
         variance = there * second / odds - mean**2 + (mean - image) ** 2
-        return image, np.maximum(variance, 0.0)
+        return image, xp.clip(variance, min=0.0)
 
     def _discs(self, index: int, radii: tuple[float, ...]) -> Iterator[Discs]:
         parts = [x[..., index, :] for x in self._parts]
         xp, fft = backend.namespace(parts[0]), backend.fft_module(parts[0])
         bright = self._bright[index % len(self._bright)]
-        spectra = [
-            fft.rfftn(xp.reshape(x, (*x.shape[:-1], *self.shape)), axes=self._axes) for x in parts
-        ]
+        axes = tuple(range(-len(self.shape), 0))
+        spectra = [fft.rfftn(xp.reshape(x, (*x.shape[:-1], *self.shape)), axes=axes) for x in parts]
+        number = int(np.count_nonzero(bright))
+        middle = np.array([max(number - 1, 0) // 2, min(number // 2, bright.size - 1)])
+        there = [backend.from_numpy(x, parts[0]) for x in (bright, middle)]
+        score = backend.in_one_launch(_scored, parts[0])
         for radius in radii:
-            kernel, area = disc(self.shape, radius)
-            weight = xp.astype(self._transformed(kernel, parts[0]), parts[0].dtype)
-            pull, chance, draws, pulls = (
-                fft.irfftn(x * weight, s=self.shape, axes=self._axes) for x in spectra
-            )
-            force = backend.to_numpy(pull).astype(float)
-            precision = self._near(xp.mean(chance**2, axis=0))
-            if not precision.max() > 0:
-                precision = np.ones(self.shape)
-            precision = np.maximum(precision, LEAST_PRECISION * precision.max())
-            response = self._near(xp.mean(draws * pulls, axis=0)) / area
-            # Where the model does not fit, the pull is larger than by chance everywhere.
-            scores = np.abs(force[bright]) / np.sqrt(precision[bright])
-            wrong = max(float(np.median(scores)) / NORMAL_MEDIAN, 1.0) if scores.size else 1.0
-            yield Discs(
-                radius, force / precision, wrong**2 / precision, np.clip(response, 0.0, 1.0)
-            )
+            found = score(
+                *spectra, *there, self._squared(radius), *self._squares,
+                smooth=_places(self.shape, PLACES), median=NORMAL_MEDIAN if number else np.inf,
+            )  # fmt: skip
+            yield Discs(radius, *found)
 
-    def _transformed(self, kernel: np.ndarray, like: Array) -> Array:
-        """Return the transform of a disc, which is real, for a disc is symmetric."""
-        there = backend.from_numpy(kernel, like)
-        return backend.namespace(like).real(backend.fft_module(like).rfftn(there, axes=self._axes))
-
-    def _near(self, x: Array) -> np.ndarray:
-        flat = backend.namespace(x).reshape(x, (-1,))
-        found = backend.to_numpy(self._smooth.forward(flat)).astype(float)
-        return np.asarray(found.reshape(self.shape))
-
-    def _covering(self, parts: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-        """Sum what discs at all places (S, *shape) bring to the pixels that they cover."""
-
-        def summed(x: Array) -> Array:
-            fft = backend.fft_module(x)
-            spectrum = fft.rfftn(x, axes=self._axes) * self._transformed(kernel, x)
-            found: Array = fft.irfftn(spectrum, s=self.shape, axes=self._axes)
-            return found
-
-        return backend.done_there(summed, parts, self._parts[0])
+    def _squared(self, radius: float) -> Array:
+        return backend.from_numpy(np.array([radius**2]), self._squares[0])
 
 
-def disc(shape: tuple[int, ...], radius: float) -> tuple[np.ndarray, float]:
-    """Return a disc around pixel 0, ones and zeros, and how many pixels it has.
+@functools.lru_cache(maxsize=8)
+def _places(shape: tuple[int, ...], width: float) -> Smoothing:
+    return Smoothing(shape, width)
+
+
+def _scored(
+    pull: Array, chance: Array, draws: Array, pulls: Array,
+    bright: Array, middle: Array, squared: Array, *squares: Array,
+    smooth: Smoothing, median: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Return amplitude, variance and response of a disc at every pixel, from spectra.
+
+    ``middle`` are the places of the median among as many numbers as there are ``bright`` pixels.
+    """
+    xp, fft, shape = backend.namespace(pull), backend.fft_module(pull), bright.shape
+    axes = tuple(range(-len(shape), 0))
+    disc = _inside(squared, squares)
+    weight = xp.astype(xp.real(fft.rfftn(disc, axes=axes)), backend.real_dtype(pull.dtype, xp))
+
+    def covered(spectrum: Array) -> Any:
+        return fft.irfftn(spectrum * weight, s=tuple(shape), axes=axes)
+
+    def near(x: Array) -> Any:
+        flat = smooth.forward(xp.reshape(x, (-1,)))
+        return xp.astype(xp.reshape(flat, tuple(shape)), xp.float64)
+
+    force = xp.astype(covered(pull), xp.float64)
+    precision = near(xp.mean(covered(chance) ** 2, axis=0))
+    largest = xp.max(precision)
+    least = xp.maximum(precision, LEAST_PRECISION * largest)
+    precision = xp.where(largest > 0, least, xp.ones_like(precision))
+    response = near(xp.mean(covered(draws) * covered(pulls), axis=0)) / xp.sum(disc)
+    # Where the model does not fit, the pull is larger than by chance everywhere.
+    scores = xp.where(bright, xp.abs(force) / xp.sqrt(precision), xp.full_like(force, np.inf))
+    ranked = xp.sort(xp.reshape(scores, (-1,)))
+    wrong = xp.clip(xp.mean(xp.take(ranked, middle)) / median, min=1.0)
+    return force / precision, wrong**2 / precision, xp.clip(response, min=0.0, max=1.0)
+
+
+def _added(
+    totals: Array, amplitude: Array, variance: Array, response: Array,
+    squared: Array, *squares: Array,
+) -> tuple[Array]:  # fmt: skip
+    """Add what discs at all places bring to the pixels that they cover."""
+    xp, fft = backend.namespace(totals), backend.fft_module(totals)
+    axes, disc = tuple(range(-len(squares), 0)), _inside(squared, squares)
+    spread = variance + SLAB**2
+    share = SLAB**2 / spread
+    log = 0.5 * amplitude**2 / variance * share - 0.5 * xp.log(spread / variance)
+    own = ODDS / xp.sum(disc) * xp.exp(xp.clip(log, max=MOST_LOG_ODDS))
+    mean = share * amplitude
+    parts = own * xp.stack([xp.ones_like(mean), mean, mean**2 + share * variance, mean * response])
+    spectrum = fft.rfftn(parts, axes=axes) * xp.real(fft.rfftn(disc, axes=axes))
+    return (totals + fft.irfftn(spectrum, s=tuple(disc.shape), axes=axes),)
+
+
+def _inside(squared: Array, squares: tuple[Array, ...]) -> Any:
+    """Return a disc around pixel 0, ones and zeros, from squared distances along every axis.
 
     Examples
     --------
-    >>> disc((16, 16), 1.0)[1], disc((16, 16), 1.5)[1]
-    (5.0, 9.0)
+    >>> axis = (np.fft.fftfreq(16) * 16) ** 2
+    >>> [float(_inside(np.array([r**2]), (axis, axis)).sum()) for r in (1.0, 1.5)]
+    [5.0, 9.0]
     """
-    squares = [(np.fft.fftfreq(side) * side) ** 2 for side in shape]
-    distance = np.sum(np.meshgrid(*squares, indexing="ij"), axis=0)
-    inside = np.where(distance <= radius**2, 1.0, 0.0)
-    return inside, float(inside.sum())
+    xp, n = backend.namespace(squared), len(squares)
+    distance: Any = 0.0
+    for axis, square in enumerate(squares):
+        along = [1] * n
+        along[axis] = -1
+        distance = distance + xp.reshape(square, tuple(along))
+    return xp.astype(distance <= squared, xp.float64)
