@@ -23,12 +23,16 @@ WHOLE = ("DCT", "Fourier 2-D", "Convolution", "Wavelet 2-D")
 WHOLE_POWERS = (15, 20)
 
 COMPILER = "inductor" if ON_CUDA else "eager"
+# One function is compiled for every shape and layout. Above its limit the compiler would leave
+# it as it is, without a word.
+LAYOUTS = 256
 
 _passes: dict[tuple[int, ...], tuple[Any, float]] = {}
 
 
 def against_compiled(scale: str) -> str:
     """Return the table: each operator at each size, the step by hand and by the compiler."""
+    torch._dynamo.config.recompile_limit = LAYOUTS
     rows = []
     for name, make in OPERATORS.items():
         for power in pick(scale, POWERS, (12, 15), (8,)):
@@ -90,7 +94,6 @@ def _generic(operator: Any, rhs: Any, whole: bool) -> tuple[float, float]:
             work: Callable[[], Any] = lambda: step(*state, rho, diagonal, inverse)  # noqa: E731
         else:
             if key not in _passes:
-                torch._dynamo.reset()
                 updates = torch.compile(_updates, dynamic=False, backend=COMPILER)
                 updates(*state, product(state[2]), rho, diagonal, inverse)
                 synchronize()
