@@ -66,6 +66,17 @@ def captured(work: Callable[[], Any], pool: Any = None) -> tuple[Recording, Any]
     return Recording(graph, watched.read()), found
 
 
+def plain_hook(mode: type) -> type:
+    """Give a dispatch mode its method ``hook``, as it is.
+
+    What stands as ``__torch_dispatch__`` in the body of a class is wrapped by torch in a function
+    of ``torch._dynamo``, whose import takes seconds at the first call.
+    """
+    setattr(mode, "__torch_dispatch__", mode.hook)  # type: ignore[attr-defined]  # noqa: B010
+    return mode
+
+
+@plain_hook
 class _ArraysRead(TorchDispatchMode):  # type: ignore[misc]
     """Notes which arrays operations read that were there before.
 
@@ -78,9 +89,8 @@ class _ArraysRead(TorchDispatchMode):  # type: ignore[misc]
         self._made: set[int] = set()
         self._read: dict[int, Any] = {}
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, arguments: Any = (), options: Any = None
-    ) -> Any:
+    def hook(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        """Do the operation."""
         given = _storages([arguments, options or {}])
         for place, tensor in given.items():
             if place not in self._made:

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from cofem.backend import launches
-from cofem.backend._torch.graphs import captured
+from cofem.backend._torch.graphs import captured, plain_hook
 
 # A replayed product may differ by rounding from the same product without a graph, because the
 # library may choose another algorithm. A difference of this many units of rounding is accepted.
@@ -56,6 +56,7 @@ class _LeavesTheDevice(Exception):  # noqa: N818
     """What is asked for needs the host."""
 
 
+@plain_hook
 class _OnTheDevice(TorchDispatchMode):  # type: ignore[misc]
     """Refuses operations that look at numbers, or bring some from elsewhere.
 
@@ -63,9 +64,8 @@ class _OnTheDevice(TorchDispatchMode):  # type: ignore[misc]
     the failures are found before.
     """
 
-    def __torch_dispatch__(
-        self, function: Any, types: Any, arguments: Any = (), options: Any = None
-    ) -> Any:
+    def hook(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        """Do the operation, or refuse."""
         name = function.overloadpacket.__name__
         if name in _LOOKS or (name in _CHOOSES and _has_condition(arguments[1])):
             raise _LeavesTheDevice

@@ -126,9 +126,10 @@ class FusedPasses:
                 return v
         else:
             v = self._foreign(s, s.p)
+        numbers = torch.view_as_real(v) if s.lanes == 2 else v
         kernels.dot[self._grid(s)](
-            torch.view_as_real(v) if s.lanes == 2 else v, s.p, s.operator_sums, s.rho_sums,
-            s.rho, s.goal, s.done, s.bad, s.taken, s.ratios, s.n, _tiles(s.n),
+            numbers, s.p, s.operator_sums, s.rho_sums,
+            s.rho, s.goal, s.done, s.bad, s.taken, s.ratios, s.n, numbers.stride(0), _tiles(s.n),
             LANES=s.lanes, RECORD=True, KEEP=keep, **self._constants(s),
         )  # fmt: skip
         return v
@@ -181,7 +182,7 @@ class FusedPasses:
             return
         kernels.descend[self._grid(s)](
             s.x, s.r, p, v, s.inverse, s.diagonal, s.rho, s.done, s.bad, *sums,
-            s.n, _tiles(s.n), LANES=s.lanes, **shared,
+            s.n, v.stride(0), _tiles(s.n), LANES=s.lanes, **shared,
         )  # fmt: skip
 
     # -- small things ------------------------------------------------------------------------
@@ -228,7 +229,10 @@ class FusedPasses:
 
     def _multiplied(self, rows: Any) -> Any:
         assert isinstance(self._product, Bulk)
-        return self._product.apply(rows, *self._inputs).contiguous()
+        found = self._product.apply(rows, *self._inputs)
+        # Rows cut out of longer ones, as of a padded transform, are read where they are.
+        apart = found.stride(-1) == 1 and found.stride(0) >= found.shape[-1]
+        return found if apart else found.contiguous()
 
 
 def _tiles(length: int) -> int:

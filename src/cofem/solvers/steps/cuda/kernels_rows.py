@@ -163,10 +163,10 @@ def weigh(v, weights, operator_sums, rho_sums, rho, goal, done, bad, taken, rati
 
 @jit
 def dot(v, p, operator_sums, rho_sums, rho, goal, done, bad, taken, ratios,
-        n, tiles, SLOTS: tl.constexpr, LANES: tl.constexpr, PAIRED: tl.constexpr,
+        n, across, tiles, SLOTS: tl.constexpr, LANES: tl.constexpr, PAIRED: tl.constexpr,
         BLOCK: tl.constexpr, TYPE: tl.constexpr, RECORD: tl.constexpr,
         KEEP: tl.constexpr):  # fmt: skip
-    """Re⟨P, V⟩, for operators whose product is a black box."""
+    """Re⟨P, V⟩, for operators whose product is a black box; rows of V are ``across`` apart."""
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, LANES)[None, :]
     total = tl.zeros((BLOCK, LANES), dtype=TYPE)
@@ -174,7 +174,8 @@ def dot(v, p, operator_sums, rho_sums, rho, goal, done, bad, taken, ratios,
         j = (tile * BLOCK + tl.arange(0, BLOCK))[:, None]
         inside = j < n
         at = row * n * LANES + j * LANES + lane
-        total += tl.load(v + at, mask=inside, other=0.0) * tl.load(p + at, mask=inside, other=0.0)
+        image = tl.load(v + row * across + j * LANES + lane, mask=inside, other=0.0)
+        total += image * tl.load(p + at, mask=inside, other=0.0)
     _leave_sum(operator_sums, row, tl.sum(total, axis=0), SLOTS, LANES)
     if RECORD:
         if tl.program_id(1) == 0:
@@ -184,10 +185,13 @@ def dot(v, p, operator_sums, rho_sums, rho, goal, done, bad, taken, ratios,
 
 @jit
 def descend(x, r, p, v, inverse, diagonal, rho, done, bad, diagonal_sums, operator_sums,
-            rho_sums, steps, taken, lengths, n, tiles, SLOTS: tl.constexpr,
+            rho_sums, steps, taken, lengths, n, across, tiles, SLOTS: tl.constexpr,
             LANES: tl.constexpr, PAIRED: tl.constexpr, BLOCK: tl.constexpr,
             TYPE: tl.constexpr, RESIDUAL: tl.constexpr, KEEP: tl.constexpr):  # fmt: skip
-    """One step; with RESIDUAL instead R −= (ΦᴴΦ + diagonal) P for every row."""
+    """One step; with RESIDUAL instead R −= (ΦᴴΦ + diagonal) P for every row.
+
+    Rows of V are ``across`` numbers apart.
+    """
     row = tl.program_id(0).to(tl.int64)
     lane = tl.arange(0, LANES)[None, :]
     if RESIDUAL:
@@ -204,7 +208,7 @@ def descend(x, r, p, v, inverse, diagonal, rho, done, bad, diagonal_sums, operat
         inside = j < n
         at = row * n * LANES + j * LANES + lane
         pj = tl.load(p + at, mask=inside, other=0.0)
-        g = tl.load(v + at, mask=inside, other=0.0)
+        g = tl.load(v + row * across + j * LANES + lane, mask=inside, other=0.0)
         g += tl.load(diagonal + j, mask=inside, other=0.0) * pj
         rj = tl.load(r + at, mask=inside, other=0.0)
         rj = tl.where(moves, rj - gamma * g, rj)
