@@ -43,4 +43,4 @@ def log_evidence(
         alone = tasks * (xp.log(c) - constant) - xp.sum(c * power(v), axis=0)
         terms = half * (prior + pulled - met + alone)
         total += float(xp.sum(xp.astype(terms, xp.float64)))
-    return total
+    return float(total)
