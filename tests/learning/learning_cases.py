@@ -4,10 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cofem.learning.evidence import log_evidence
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
-from cofem.learning.sites.in_task_order import marginals_of
+from cofem.learning.sites.findings import log_evidence, marginals_of
 from cofem.learning.sites.mixture import MixturePrior
 from cofem.learning.sites.propagation import Propagation
 from cofem.model.methods import EM

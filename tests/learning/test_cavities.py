@@ -169,7 +169,6 @@ def test_how_far_the_two_means_are_apart():
     distances = np.array([0.09, 1.2, 0.2, 0.0])
     assert look.distance == pytest.approx(math.sqrt(np.sum(distances**2) / 2))
     assert look.apart == 2 / 4
-    assert look.clipped == 2 / 4  # sites of no precision, or of less than none
 
 
 def test_typical_precision_is_that_of_columns_of_length_one():

@@ -1,17 +1,18 @@
 """The learned prior of many problems at once: a problem among others is what it is alone."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import cofem
-from cofem.learning.moments.mean_field import field_factor
+from cofem.learning.moments.mean_field import Cavities, field_factor, fields
 from cofem.learning.sites.mixture import MixturePrior
 from cofem.learning.sites.shares import Seen
 from cofem.many import running, together
 from cofem.many.side_by_side import learning
 from cofem.many.side_by_side.outcomes import learned_together
-from cofem.many.side_by_side.prior import Priors
-from cofem.many.side_by_side.systems import Systems, fields
+from cofem.many.side_by_side.systems import Systems
 from cofem.model.model import Tie
 from cofem.operators import DCT, Dense, Fourier
 
@@ -157,22 +158,45 @@ def test_what_priors_say_is_what_each_of_them_says(monkeypatch):
     n, known, ratio = 50, np.array([0.2, 0.9, 0.05]), np.array([3.0, 20.0, 700.0])
     theta = rng.random(n) + 0.5
     value = rng.standard_normal((3, n)) * 3
-    first = MixturePrior.beginning(1.0, 25, n, Tie(None), 0.5)
     power = np.array([10.0, 40.0, 3.0])
-    priors = Priors.beginning(first, power)
+    priors = MixturePrior.beginning(power, 25, n, Tie(None), 0.5)
     visible = ratio * known
-    precision = (ratio * known)[:, None] * theta
-    monkeypatch.setattr("cofem.many.side_by_side.prior.AT_ONCE", n * 25 * 2)  # two, then one
-    told = priors.told(value, precision, ratio * known, visible)
-    after = priors.learned(told.weights, visible)
+    seen = Seen(value[None], known[:, None] * theta, theta)
+    monkeypatch.setattr("cofem.learning.sites.shares.AT_ONCE", 3 * 25 * 20)  # 20 columns at a time
+    told = priors.given([seen], [ratio], visible)
+    after = priors.learned(told, visible)
+    np.testing.assert_allclose(priors.slabs, 1 - after.first[:, 0])
     for p in range(3):
         alone = MixturePrior.beginning(power[p], 25, n, Tie(None), 0.5)
         seen = Seen(value[p][None], known[p] * theta, theta)
         one = alone.given([seen], [ratio[p]], visible[p])
-        np.testing.assert_allclose(told.mean[p], one.mean[0][0], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(told.variance[p], one.variance[0][0], rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(told.weights[p], one.weights, rtol=1e-9, atol=1e-12)
+        close = {"rtol": 1e-9, "atol": 1e-12}
+        np.testing.assert_allclose(told.mean[0][0, p], one.mean[0][0], **close)
+        np.testing.assert_allclose(told.variance[0][0, p], one.variance[0][0], **close)
+        np.testing.assert_allclose(told.weights[p], one.weights, **close)
+        np.testing.assert_allclose(told.spike[p], one.spike, **close)
+        assert told.log_evidence[p] == pytest.approx(one.log_evidence, rel=1e-9)
         np.testing.assert_allclose(after.weights[p], alone.learned(one, visible[p]).weights)
+
+
+def test_cavities_of_many_are_those_of_each():
+    rng = np.random.default_rng(0)
+    alpha, unit, number = rng.uniform(1, 3, (3, 40)), rng.uniform(0.5, 2, 40), 4
+    together, alone = Cavities(unit, 1.0), [Cavities(unit, 1.0) for _ in range(3)]
+    for iteration in (1, 2, 3):
+        h = alpha / (alpha + 0.3 * unit) + rng.normal(0, 0.02, (3, 40))
+        spread = rng.uniform(0, 1e-3, (3, 40))
+        cavity, sums = together.update(SimpleNamespace(diagonal=h, variance=spread,
+                                                       n_probes=number), alpha)  # fmt: skip
+        departs = together.departed(sums, iteration)
+        for p in range(3):
+            found = SimpleNamespace(diagonal=h[p], variance=spread[p], n_probes=number)
+            own, pair = alone[p].update(found, alpha[p])
+            np.testing.assert_allclose(cavity[p], own, rtol=1e-3)
+            assert departs[p] == pytest.approx(alone[p].departed(pair, iteration), rel=1e-2)
+    kept = together.of_problems(np.array([2, 0]))
+    left = kept.departed(np.stack([sums[:, 2], sums[:, 0]], axis=1), 4)
+    assert left[0] == pytest.approx(together.departed(sums, 4)[2])
 
 
 def test_coherent_columns_are_found_out(anywhere):

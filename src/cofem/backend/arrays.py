@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeGuard
 
@@ -47,6 +48,47 @@ def namespace(*arrays: Array | None) -> Namespace:
             f"arrays of different libraries cannot be combined: got {' and '.join(kinds)}; "
             "convert them to one library first"
         ) from None
+
+
+class _Floats:
+    """Functions of a namespace for Python's floats."""
+
+    abs, exp, log, sqrt = staticmethod(abs), math.exp, math.log, math.sqrt
+    maximum, minimum = staticmethod(max), staticmethod(min)
+
+    @staticmethod
+    def where(condition: bool, then: float, otherwise: float) -> float:
+        return then if condition else otherwise
+
+    @staticmethod
+    def clip(x: float, min: float = -math.inf, max: float = math.inf) -> float:
+        return min if x < min else max if x > max else x
+
+
+def functions_of(number: Any) -> Any:
+    """Return the namespace of an array of numbers, or functions of the same names for a float.
+
+    A formula that is written with them serves one problem and an array of problems.
+
+    Examples
+    --------
+    >>> functions_of(2.0).clip(2.0, max=1.5)
+    1.5
+    """
+    return _Floats if isinstance(number, (int, float)) else namespace(number)
+
+
+def column(number: Any, like: Array) -> Any:
+    """Return numbers (P,) as a column (P, 1) in the precision of ``like``; a float as it is."""
+    if isinstance(number, (int, float)):
+        return number
+    xp = namespace(like)
+    return xp.astype(number, real_dtype(like.dtype, xp), copy=False)[:, None]
+
+
+def as_number(x: Any) -> Any:
+    """Return an array without axes as a float, and an array of numbers as it is."""
+    return float(x) if x.ndim == 0 else x
 
 
 def device_of(x: Array) -> Any:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned
 from cofem.learning.loop import Outcome, iterate
 from cofem.learning.moments.gaussian import EStep
+from cofem.learning.sites.findings import log_evidence, marginals_of, sites_of
 from cofem.learning.sites.half_normal import SCALES, WEIGHTS, HalfNormal
-from cofem.learning.sites.in_task_order import marginals_of, sites_of
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 

@@ -1,10 +1,13 @@
-"""The noise precision, learned in the same loop as the prior, from the residual."""
+"""The noise precision, learned in the same loop as the prior, from the residual.
+
+Where y has rows of problems, (L, P, N), every number here is one of every problem, an array (P,).
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -51,25 +54,27 @@ class LearnedNoise:
         self.n_data = sum(f.operator.shape[0] * len(f.members) for f in families)
         y = families[0].y
         self._reals = self.n_data * (2 if backend.is_complex(y) else 1)
-        self.energy = math.fsum(
-            float(np.sum(squared_rows(f.y))) * f.noise_precision for f in families
-        )
-        xp = backend.namespace(y)
+        self.energy = _added([total_squares(f.y) * f.noise_precision for f in families])
+        xp, numbers = backend.namespace(y), backend.functions_of(self.energy)
         single = xp.finfo(y.dtype).bits == 32
-        share = LEAST_RESIDUAL_SINGLE if single else LEAST_RESIDUAL
-        self._least = share * self.energy or 1.0
-        self.ratio = (1 + start_snr) * self.n_data / (self.energy or float(self.n_data))
-        self.iteration, self.log_move, self.used = 0, math.inf, 0.0
+        least = (LEAST_RESIDUAL_SINGLE if single else LEAST_RESIDUAL) * self.energy
+        self._least = numbers.where(least > 0, least, 1 + 0 * least)
+        power = numbers.where(self.energy > 0, self.energy, self.n_data + 0 * self.energy)
+        self.ratio = (1 + start_snr) * self.n_data / power
+        self.iteration, self.log_move, self.used = 0, math.inf + 0 * self.ratio, 0 * self.ratio
 
     @property
     def at_rest(self) -> bool:
         """Whether β has settled."""
-        return abs(self.log_move) < AT_REST
+        return bool(abs(self.log_move) < AT_REST)
 
-    def asked(self, moments: Sequence[Moments]) -> list[backend.Later]:
-        """Return the residuals' squares of every family, on their way to the host."""
+    def asked(self, moments: Sequence[Moments]) -> list[Any]:
+        """Return the residuals' squares of every family, on their way to the host.
+
+        Those of many problems stay where they are.
+        """
         return [
-            backend.Later(_squares(f.y - f.operator.forward(m.mean)))
+            _under_way(_squares(f.y - f.operator.forward(m.mean)))
             for f, m in zip(self.families, moments, strict=True)
         ]
 
@@ -77,23 +82,25 @@ class LearnedNoise:
         self,
         moments: Sequence[Moments],
         given: bool = False,
-        asked: Sequence[backend.Later] | None = None,
-    ) -> float:
+        asked: Sequence[Any] | None = None,
+    ) -> Any:
         """Return the step of log β that follows from the moments, and set ``used``.
 
         If β is ``given`` it cannot diverge, so it may rise faster. ``asked`` is what
         :meth:`asked` returned before, so that other work could follow it.
         """
-        used = max(sum(m.freedom for m in moments), LEAST_USED)
-        used = min(used, LARGEST_SHARE * self.n_data)
-        self.used = used / self.n_data
-        penalty = PENALTY * math.sqrt(self._reals) * self.n_data / self._reals
-        unused = max(self.n_data - used - penalty, (1 - LARGEST_SHARE) * self.n_data)
+        xp, n = backend.functions_of(self.ratio), self.n_data
+        freedom: Any = sum(m.freedom for m in moments)
+        used = xp.clip(freedom, min=LEAST_USED, max=LARGEST_SHARE * n)
+        self.used = used / n
+        penalty = PENALTY * math.sqrt(self._reals) * n / self._reals
+        unused = xp.clip(n - used - penalty, min=(1 - LARGEST_SHARE) * n)
         squares = self.asked(moments) if asked is None else asked
-        residual = max(self._residual(squares), self._least)
-        move = math.log(unused / residual / self.ratio)
-        rise = LARGEST_MOVE if given or self.used < MUCH_USED else LARGEST_RISE_IF_USED
-        return min(max(move, -LARGEST_MOVE), rise)
+        residual = xp.maximum(self._residual(squares), self._least)
+        move = xp.log(unused / residual / self.ratio)
+        fast, slow = LARGEST_MOVE + 0 * self.ratio, LARGEST_RISE_IF_USED + 0 * self.ratio
+        rise = fast if given else xp.where(self.used < MUCH_USED, fast, slow)
+        return xp.minimum(xp.clip(move, min=-LARGEST_MOVE), rise)
 
     def follow(self, moments: Sequence[Moments], pruned: bool = True) -> None:
         """Change β; slowly as long as the fit is not pruned and may use all of the data."""
@@ -105,10 +112,9 @@ class LearnedNoise:
         self.log_move = move if pruned else slow
         self.ratio *= math.exp(self.log_move)
 
-    def _residual(self, asked: Sequence[backend.Later]) -> float:
-        return math.fsum(
-            f.noise_precision * float(np.sum(later.numpy()))
-            for f, later in zip(self.families, asked, strict=True)
+    def _residual(self, asked: Sequence[Any]) -> Any:
+        return _added(
+            [f.noise_precision * _over_tasks(s) for f, s in zip(self.families, asked, strict=True)]
         )
 
     def state(self, name: str = "noise") -> dict[str, np.ndarray]:
@@ -133,7 +139,7 @@ def shared_noises(model: Model, start_snr: float) -> list[LearnedNoise]:
 
 def asked_of(
     noises: Sequence[LearnedNoise], moments: Sequence[Moments]
-) -> dict[LearnedNoise, tuple[list[Moments], list[backend.Later]]]:
+) -> dict[LearnedNoise, tuple[list[Moments], list[Any]]]:
     """Return for each noise the moments of its families, and their residuals under way."""
     own: dict[LearnedNoise, list[Moments]] = {noise: [] for noise in noises}
     for noise, m in zip(noises, moments, strict=True):
@@ -144,6 +150,25 @@ def asked_of(
 def squared_rows(x: Array) -> np.ndarray:
     """Return the sum of squares over the last axis, in double precision on the host."""
     return backend.to_numpy(_squares(x))
+
+
+def total_squares(y: Array) -> Any:
+    """Return ‖y‖² over all tasks: a float, or an array (P,) for the rows of P problems."""
+    return _over_tasks(_under_way(_squares(y)))
+
+
+def _under_way(squares: Array) -> Any:
+    return backend.Later(squares) if squares.ndim == 1 else squares
+
+
+def _over_tasks(squares: Any) -> Any:
+    if isinstance(squares, backend.Later):
+        return float(np.sum(squares.numpy()))
+    return backend.namespace(squares).sum(squares, axis=0)
+
+
+def _added(parts: list[Any]) -> Any:
+    return math.fsum(parts) if isinstance(parts[0], float) else sum(parts)
 
 
 def _squares(x: Array) -> Array:

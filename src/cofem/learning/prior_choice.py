@@ -8,12 +8,11 @@ from typing import Any
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
-from cofem.learning.evidence import log_evidence
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome, run_em
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
-from cofem.learning.sites.in_task_order import marginals_of, sites_of
+from cofem.learning.sites.findings import log_evidence, marginals_of, sites_of
 from cofem.learning.starts import (
     End,
     EStepMaker,

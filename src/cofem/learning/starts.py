@@ -61,7 +61,7 @@ class End:
     def credible_noise(self) -> bool:
         """Whether at least its noise precision can be believed."""
         look = self.rule.look
-        return look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE
+        return bool(look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE)
 
 
 def noise_units(model: Model, given: bool) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cofem import backend
 from cofem.backend import Array
@@ -18,6 +18,8 @@ SitesT_contra = TypeVar("SitesT_contra", contravariant=True)
 @dataclass(frozen=True)
 class Moments:
     """Posterior moments of a family of L tasks at given α.
+
+    Where P problems are solved side by side, arrays have a row for each before their last axis.
 
     Attributes
     ----------
@@ -37,7 +39,7 @@ class Moments:
     departs : float
         The root mean square by which the precisions of the cavities depart from one number for
         all coordinates, relative to it, as far as the probes tell; 0 where they are exact.
-    freedom : float
+    freedom : float, or array (P,)
         The number of directions that the data determine, over all tasks of the
         family: R = I, Σ_j (1 − α_j Σ_jj) for each.
     log_evidence : float
@@ -56,8 +58,8 @@ class Moments:
     sparse_mean: Array
     count: Array | None = None
     cavity: Array | None = None
-    departs: float = 0.0
-    freedom: float = math.nan
+    departs: Any = 0.0
+    freedom: Any = math.nan
     log_evidence: float = math.nan
     cg_steps: int = 0
     products: int = 0

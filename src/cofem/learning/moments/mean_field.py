@@ -37,6 +37,8 @@ LOWEST = -45.0
 # Newton's steps end below this: the next one would be about its square.
 SETTLED = 1e-3
 MOST_STEPS = 60
+# Steps for many problems at once between looks, each of which waits for the device.
+LOOK = 4
 # The weight that the sums of an iteration keep in the next one.
 MEMORY = 0.8
 # How many coordinates of the support are checked, each with the one whose column is most similar.
@@ -88,6 +90,38 @@ def field_factor(alpha: Any, theta: Any, top: float, trace: Any) -> Any:
     return top * math.exp(t)
 
 
+def fields(a: Array, theta: Array, trace: Array) -> Array:
+    """Return for every problem the c in [0, 1] with Σ_j a/(a + cθ) = trace, (P,).
+
+    As :func:`field_factor` finds it for one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a = np.array([[1.0, 3.0], [1.0, 3.0]])
+    >>> fields(a, np.ones(2), np.array([1.25, 1.75])).round(4)
+    array([1.    , 0.2214])
+    """
+    xp = backend.namespace(a)
+    low, high = xp.full_like(trace, LOWEST), xp.zeros_like(trace)
+    t, settled = xp.zeros_like(trace), trace != trace
+    for step in range(MOST_STEPS):
+        below = backend.column(xp.exp(t), a) * theta
+        h, rest = a / (a + below), below / (a + below)
+        total, slope = (xp.sum(x, axis=1, dtype=xp.float64) for x in (h, h * rest))
+        excess = total - trace
+        settled = settled | ((t == 0) & (excess >= 0))
+        low, high = xp.where(excess > 0, t, low), xp.where(excess > 0, high, t)
+        newton = t + excess / xp.where(slope > 0, slope, xp.ones_like(slope))
+        inside = (slope > 0) & (low < newton) & (newton < high)
+        following = xp.where(settled, t, xp.where(inside, newton, (low + high) / 2))
+        settled = settled | (inside & (xp.abs(following - t) <= SETTLED))
+        t = following
+        if step % LOOK == LOOK - 1 and bool(xp.all(settled)):
+            break
+    return xp.exp(xp.where(trace >= a.shape[1], xp.full_like(t, LOWEST), t))
+
+
 def field_sums(alpha: Any, theta: Any, c: float) -> tuple[float, float]:
     """Return Σ h and Σ h(1 − h) for h = α/(α + cθ): what a trace and its slope need.
 
@@ -122,6 +156,8 @@ def _field_sums(alpha: np.ndarray, theta: np.ndarray, c: float) -> tuple[float, 
 class Cavities:
     """Precisions of the cavities, one number for all, and how wrong that is.
 
+    For P problems side by side α is an array (P, M), and every number is one of each, (P,).
+
     Parameters
     ----------
     unit : array (M,)
@@ -132,34 +168,46 @@ class Cavities:
 
     def __init__(self, unit: Array, noise_precision: float) -> None:
         self._unit, self._top = unit, noise_precision
-        self._excess = self._size = 0.0
+        self._excess: Any = 0.0
+        self._size: Any = 0.0
 
     def update(self, found: DiagonalEstimate, alpha: Array) -> tuple[Array, Array]:
-        """Return c (M,), and two sums for :meth:`departed`.
+        """Return c, in the shape of α, and two sums for :meth:`departed`.
 
         ``found`` estimates h by probes scaled by √α.
         """
         xp = backend.namespace(alpha)
-        field = self._unit * field_factor(
-            alpha, self._unit, self._top, xp.sum(found.diagonal, dtype=xp.float64)
-        )
+        trace = xp.sum(found.diagonal, axis=-1, dtype=xp.float64)
+        if alpha.ndim > 1:
+            factor = self._top * fields(alpha / self._top, self._unit, trace)
+            field = backend.column(factor, alpha) * self._unit
+        else:
+            field = self._unit * field_factor(alpha, self._unit, self._top, trace)
         expected = field / (alpha + field)
         n = found.n_probes
         noise = found.variance / n if n > 1 else expected * (1 - expected)
         departure = (1 - found.diagonal - expected) ** 2 - noise
-        sums = xp.stack([xp.sum(departure), xp.sum(expected**2)])
+        sums = xp.stack([xp.sum(departure, axis=-1), xp.sum(expected**2, axis=-1)])
         return field, xp.astype(sums, xp.float64)
 
-    def departed(self, sums: np.ndarray, iteration: int) -> float:
+    def departed(self, sums: Any, iteration: int) -> Any:
         """Return how far c is from what the probes see, root mean square.
 
         Iteration 1 forgets what was before.
         """
         keep = 0.0 if iteration == 1 else MEMORY
-        self._excess = keep * self._excess + (1 - keep) * float(sums[0])
-        self._size = keep * self._size + (1 - keep) * float(sums[1])
-        share = self._excess / self._size if self._size > 0 else 0.0
-        return math.sqrt(max(share, 0.0))
+        excess, size = backend.as_number(sums[0]), backend.as_number(sums[1])
+        self._excess = keep * self._excess + (1 - keep) * excess
+        self._size = keep * self._size + (1 - keep) * size
+        xp = backend.functions_of(size)
+        share = self._excess / xp.where(self._size > 0, self._size, math.inf + 0 * size)
+        return xp.sqrt(xp.clip(share, min=0.0))
+
+    def of_problems(self, where: Array) -> Cavities:
+        """Return those of some of P problems, which have these numbers."""
+        other, take = Cavities(self._unit, self._top), backend.namespace(where).take
+        other._excess, other._size = (take(x, where, axis=0) for x in (self._excess, self._size))
+        return other
 
 
 def lowest_ratio(

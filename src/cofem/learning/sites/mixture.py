@@ -17,11 +17,15 @@ Coordinates that share their scale (tasks, groups) add up their evidences.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from cofem import backend
+from cofem.backend import Array
 from cofem.learning.sites.shares import Seen, Shares, normal_shares, rectified_shares
 from cofem.model.model import Tie
 
@@ -66,7 +70,7 @@ def most_per_datum(ratio: float) -> float:
 
 @dataclass(frozen=True)
 class MixturePrior:
-    """The prior, and how much larger than in the beginning the noise precision is.
+    """The prior of one problem, or those of P problems, where arrays are (P, K + 1) on a device.
 
     Attributes
     ----------
@@ -86,24 +90,24 @@ class MixturePrior:
         Slabs are half-normal: nothing is below zero.
     """
 
-    scales: np.ndarray
-    weights: np.ndarray
+    scales: Any
+    weights: Any
     tie: Tie
     half: float
     most: float
-    first: np.ndarray
+    first: Any
     nonnegative: bool = False
 
     @classmethod
     def beginning(
-        cls, power: float, n_data: int, n_unknowns: int, tie: Tie, half: float,
+        cls, power: Any, n_data: int, n_unknowns: int, tie: Tie, half: float,
         nonnegative: bool = False, joint: bool = False,
     ) -> MixturePrior:  # fmt: skip
         """Return the prior to begin with.
 
         Parameters
         ----------
-        power : float
+        power : float, or array (P,)
             Σ|y|² times the noise precision of the beginning.
         n_data, n_unknowns : int
             N and D.
@@ -112,31 +116,39 @@ class MixturePrior:
         """
         share = FIRST_SHARE * min(n_data, n_unknowns) / n_unknowns
         top = LARGEST_SCALE * power / (share * n_unknowns)
-        scales = np.concatenate([[0.0], top * SCALE_RATIO ** -np.arange(N_SCALES, dtype=float)])
-        weights = np.full(N_SCALES + 1, share / FIRST_SPREAD)
+        scales: Any = np.concatenate([[0.0], SCALE_RATIO ** -np.arange(N_SCALES, dtype=float)])
+        weights: Any = np.full(N_SCALES + 1, share / FIRST_SPREAD)
         weights[0] = 1 - share
+        if not isinstance(power, float):
+            scales, weights = (backend.from_numpy(x, power) for x in (scales, weights))
+            top, weights = top[:, None], weights + 0 * top[:, None]
+        scales = top * scales
         ratio = n_data / n_unknowns
         line = MOST_IF_JOINT if joint else most_per_datum(ratio)
         most = line * ratio if ratio < 1 else 1.0
         return cls(scales, weights, tie, half, most, weights, nonnegative)
 
     @property
-    def slabs(self) -> float:
+    def slabs(self) -> Any:
         """The total weight of all but the spike; never quite zero."""
-        return max(1 - float(self.weights[0]), LEAST_SLABS)
+        spike = backend.as_number(self.weights[..., 0])
+        return backend.functions_of(spike).clip(1 - spike, min=LEAST_SLABS)
 
-    def in_use(self, visible: float) -> np.ndarray:
+    def in_use(self, visible: Any) -> Any:
         """Return which components stand above the noise of a typical coordinate."""
-        used = self.scales * visible >= FAINTEST
-        used[:2] = True
-        return np.asarray(used)
+        return (self.scales * backend.column(visible, self.scales) >= FAINTEST) | (self._places < 2)
+
+    @property
+    def _places(self) -> Array:
+        xp = backend.namespace(self.scales)
+        return xp.arange(self.scales.shape[-1], device=backend.device_of(self.scales))
 
     def components(self, visible: float) -> tuple[np.ndarray, np.ndarray]:
         """Return scales and weights of the components in use."""
         used = self.in_use(visible) & (self.weights > 0)
         return self.scales[used], self.weights[used] / self.weights[used].sum()
 
-    def given(self, seen: Sequence[Seen], ratios: Sequence[float], visible: float) -> Shares:
+    def given(self, seen: Sequence[Seen], ratios: Sequence[Any], visible: Any) -> Shares:
         """Return what the components say where every family sees the coordinates like this.
 
         Parameters
@@ -148,8 +160,11 @@ class MixturePrior:
         visible : float
             The inverse of the smallest scale that stands out of the noise.
         """
-        used = self.in_use(visible)
-        weights = np.where(used, self.weights, 0.0)
+        xp = backend.namespace(self.weights)
+        weights: Any = xp.where(self.in_use(visible), self.weights, 0 * self.weights)
+        if weights.ndim > 1:  # every problem uses others of them: none is left out
+            logs = _log_or_minus_infinity(weights / xp.sum(weights, axis=-1)[:, None])
+            return normal_shares(seen, self.scales, logs, ratios, self.half, self.tie)
         which = np.flatnonzero(weights > 0)
         logs = np.log(weights[which] / weights.sum())
         parts = seen, self.scales[which], logs, ratios, self.half, self.tie
@@ -162,12 +177,19 @@ class MixturePrior:
 
         return replace(found, told=told)
 
-    def learned(self, shares: Shares, visible: float) -> MixturePrior:
+    def learned(self, shares: Shares, visible: Any) -> MixturePrior:
         """Return the prior with the weights that the data ask for."""
-        used = self.in_use(visible)
-        asked = shares.weights
-        slabs = float(asked[1:].sum())
-        if slabs > self.most:
-            asked = asked * (self.most / slabs)
-            asked[0] = 1 - self.most
-        return replace(self, weights=np.where(used, asked, self.first))
+        asked, most = shares.weights, self.most
+        xp = backend.namespace(asked)
+        slabs = backend.as_number(xp.sum(asked[..., 1:], axis=-1))
+        of = backend.functions_of(slabs)
+        limited = asked * backend.column(most / of.clip(slabs, min=most), asked)
+        spike = of.where(slabs > most, 1 - most + 0 * slabs, backend.as_number(asked[..., 0]))
+        weights = xp.where(self._places == 0, backend.column(spike, asked), limited)
+        return replace(self, weights=xp.where(self.in_use(visible), weights, self.first))
+
+
+def _log_or_minus_infinity(x: Array) -> Array:
+    xp = backend.namespace(x)
+    there = x > 0
+    return xp.where(there, xp.log(xp.where(there, x, xp.ones_like(x))), 0 * x - math.inf)

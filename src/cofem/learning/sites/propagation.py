@@ -1,20 +1,14 @@
 """The learned prior as a site rule: expectation propagation (Minka 2001).
 
-Each coordinate's prior is replaced by a Gaussian site exp(−a u²/2 + b u). Without its own site, a
-coordinate is known by the data and the other sites as a value v with precision c (its cavity). The
-true prior, the mixture, together with this cavity gives a mean and a variance, and the new site is
-the one that gives the same two numbers. At the end these means and the mean of the Gaussian
-posterior under all sites agree.
-
-Sites are kept relative to the noise precision: the E-steps are made at ``unit`` and asked
-about a·unit/β, so that sites follow β when it moves. (Kept as they are, the site of a large
-coefficient would pull it back while β climbs.)
+The sites match the moments of the mixture (:mod:`cofem.learning.sites.matching`). They are kept
+relative to the noise precision: the E-steps are made at ``unit`` and asked about a·unit/β, so that
+sites follow β when it moves. (Kept as they are, the site of a large coefficient would pull it back
+while β climbs.)
 """
 
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -24,16 +18,21 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
-from cofem.learning.noise import FIRST_LEARNED, LearnedNoise, asked_of, shared_noises, squared_rows
+from cofem.learning.noise import (
+    FIRST_LEARNED,
+    LearnedNoise,
+    asked_of,
+    shared_noises,
+    total_squares,
+)
 from cofem.learning.sites.matching import (
     UNSEEN,
     Look,
-    matching_sites,
+    MatchedSites,
     squared_lengths,
     typical_precision,
 )
 from cofem.learning.sites.mixture import MixturePrior
-from cofem.learning.sites.shares import Seen, Shares
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
@@ -54,13 +53,14 @@ PATIENCE, HOPELESS = 15, 0.65
 
 
 @final
-class Propagation:
+class Propagation(MatchedSites):
     """The sites, the prior and the noise precision, and how they follow from moments.
 
     Parameters
     ----------
     model : Model
-        Its noise precisions are the units of the E-steps.
+        Its noise precisions are the units of the E-steps. One task whose data are rows, (P, N), is
+        P problems, each with a prior and a noise precision of its own.
     start_snr : float
         The noise precision to begin with is (1 + start_snr) N/‖y‖².
     given : bool
@@ -70,53 +70,45 @@ class Propagation:
     """
 
     def __init__(self, model: Model, start_snr: float, given: bool, tol: float = 1e-4) -> None:
-        self.model, self.given, self._tol = model, given, tol
-        like = model.like
-        xp = backend.namespace(like)
-        half = 1.0 if backend.is_complex(like) else 0.5
+        self.given, self._tol = given, tol
+        half = 1.0 if backend.is_complex(model.like) else 0.5
         self.noises = shared_noises(model, start_snr)
         self.n_data = sum(noise.n_data for noise in set(self.noises))
         for noise in set(self.noises):
-            noise.ratio = min(noise.ratio, 1.0) if given else noise.ratio
+            xp = backend.functions_of(noise.ratio)
+            noise.ratio = xp.clip(noise.ratio, max=1.0) if given else noise.ratio
         # What the prior's scales are measured in, for all families.
         self._base = model.families[0].noise_precision
         n = model.n_precisions * len(model.tasks)
-        energy = sum(float(np.sum(squared_rows(f.y))) for f in model.families)
-        power = energy * self._base or float(self.n_data)
+        power: Any = sum(total_squares(f.y) for f in model.families) * self._base
+        power = backend.functions_of(power).where(power > 0, power, self.n_data + 0 * power)
         self.prior = MixturePrior.beginning(
             power, self.n_data, n, model.tie, half, model.nonnegative, len(model.tasks) > 1
         )
-        self.units = [self._base * squared_lengths(f, model, like) for f in model.families]
+        units = [self._base * squared_lengths(f, model, model.like) for f in model.families]
         # The first sites: a ridge under which prior and data have the same power.
-        self.precisions = [
-            n / (power * ratio) * unit for ratio, unit in zip(self.ratios, self.units, strict=True)
+        ridges = [
+            backend.column(n / (power * ratio), unit) * unit
+            for ratio, unit in zip(self.ratios, units, strict=True)
         ]
-        self.pulls = [
-            xp.zeros(
-                (len(f.members), model.n_precisions), dtype=like.dtype,
-                device=backend.device_of(like),
-            )
-            for f in model.families
-        ]  # fmt: skip
-        self.needs_variances = True
+        super().__init__(model, units, ridges)
         self.products = len(model.tasks)  # for the residuals
         self.impatient = False  # one start among several: it is stopped when it is hopeless
-        self.iteration = self._quiet = self._nearly = 0
-        self.look = Look()
-        self.seen: list[Seen] = []
-        self.shares: Shares | None = None
+        self._quiet = self._nearly = 0 * power  # iterations at rest in a row
 
     # -- what the loop asks ------------------------------------------------------
 
     @property
-    def ratios(self) -> list[float]:
+    def ratios(self) -> list[Any]:
         """The noise precision of every family over that of its E-step."""
         return [noise.ratio for noise in self.noises]
 
     @property
     def alpha(self) -> Array:
         """The precisions of the sites of the first family, at the true noise precision."""
-        return self.precisions[0] * self.noises[0].ratio
+        ratio = backend.column(self.noises[0].ratio, self.precisions[0])
+        found: Array = self.precisions[0] * ratio
+        return found
 
     @property
     def noise_precisions(self) -> list[float]:
@@ -127,49 +119,49 @@ class Propagation:
                 found[member] = noise.ratio * family.noise_precision
         return found
 
-    def starts(self, means: list[Array] | None) -> list[Array] | None:
-        """Return where the E-steps start: at the last means."""
-        return means
-
-    def sites(self) -> list[tuple[Array, Array | None]]:
-        """Return precision and pull of every family, at the model's noise precision."""
-        return list(zip(self.precisions, self.pulls, strict=True))
-
     def absorb(
         self, moments: Sequence[Moments], before: Sequence[Array] | None, random: bool
     ) -> Verdict | None:
+        """Learn from the moments under the present sites; return a verdict if they are the last."""
+        self.learn(moments)
+        if self.at_rest:
+            return Verdict.AT_REST
+        if self.impatient and self.iteration >= PATIENCE and self.look.used > HOPELESS:
+            return Verdict.HOPELESS
+        return Verdict.NEARLY_AT_REST if self.nearly_at_rest else None
+
+    def learn(self, moments: Sequence[Moments]) -> None:
         """Learn the weights from the moments under the present sites, and look how they stand."""
         self.iteration += 1
-        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        self._see(moments)
         asked = asked_of(self.noises, moments)  # under way before the first wait
         visible = self.visible
         self.shares = self.prior.given(self.seen, self.ratios, visible)
         look = Look(departs=max(m.departs for m in moments))
         for noise, (own, later) in asked.items():
-            noise.log_move = self._log_move(noise, noise.wanted(own, self.given, later))
+            move = self._log_move(noise, noise.wanted(own, self.given, later))
+            noise.log_move = self._if_going(move, noise.log_move)
         look.log_move = max((noise.log_move for noise in self.noises), key=abs)
         look.used = sum(noise.used * noise.n_data for noise in set(self.noises)) / self.n_data
         if self.iteration >= FIRST_LEARNED:
-            weight, self.prior = self.prior.slabs, self.prior.learned(self.shares, visible)
-            look.weight_move = abs(math.log(self.prior.slabs / weight))
+            weight, new = self.prior.slabs, self.prior.learned(self.shares, visible)
+            kept = self._if_going(new.weights, self.prior.weights)
+            self.prior = replace(new, weights=kept)
+            xp = backend.functions_of(weight)
+            look.weight_move = xp.abs(xp.log(self.prior.slabs / weight))
             self.shares = self.prior.given(self.seen, self.ratios, visible)
         means = [m.sparse_mean for m in moments]
         look.compare(self.seen, self.shares, means, self.ratios, look.used * self.n_data)
         self.look = look
-        return self._verdict(look)
+        self._count_rest(look)
 
     def advance(self) -> None:
         """Move the sites and the noise precision on."""
-        damping = DAMPING if self.iteration < LATE else LATE_DAMPING
-        for i, seen in enumerate(self.seen):
-            wanted, pull = matching_sites(seen, *self.moments_of(i), self.noises[i].ratio)
-            xp = backend.namespace(wanted)
-            mixed = (1 - damping) * xp.log(self.precisions[i]) + damping * xp.log(wanted)
-            self.precisions[i] = xp.exp(mixed)
-            self.pulls[i] = (1 - damping) * self.pulls[i] + damping * pull
+        self._move_sites(DAMPING if self.iteration < LATE else LATE_DAMPING)
         if self.iteration >= FIRST_LEARNED:
             for noise in set(self.noises):
-                noise.ratio *= math.exp(noise.log_move)
+                factor = backend.functions_of(noise.ratio).exp(noise.log_move)
+                noise.ratio = self._if_going(noise.ratio * factor, noise.ratio)
 
     def facts(self) -> dict[str, Any]:
         """Return what the sentences of a verdict may name."""
@@ -181,13 +173,8 @@ class Propagation:
         """The verdict if there are no more iterations."""
         return Verdict.NOT_AT_REST
 
-    def moments_of(self, i: int) -> tuple[Array, Array]:
-        """Return mean (L, M) and variance (L, M) of the coordinates of a family."""
-        assert self.shares is not None
-        return self.shares.mean[i], self.shares.variance[i]
-
     @property
-    def typical(self) -> float:
+    def typical(self) -> Any:
         """How precisely a coordinate is seen, beside what its column alone would give."""
         return max(map(typical_precision, self.seen))
 
@@ -232,8 +219,20 @@ class Propagation:
 
     def see(self, moments: Sequence[Moments]) -> None:
         """Take moments under the present sites, and learn nothing from them."""
-        self.seen = [self._seen(i, m) for i, m in enumerate(moments)]
+        self._see(moments)
         self.shares = self.prior.given(self.seen, self.ratios, self.visible)
+
+    def of_problems(self, model: Model, where: Array) -> Propagation:
+        """Return the rule of some of P problems, those of ``model``, which have these numbers."""
+        other = Propagation(model, 0.0, self.given, self._tol)
+        take = backend.namespace(where).take
+        other.noises[0].ratio = take(self.noises[0].ratio, where, axis=0)
+        other.prior = replace(other.prior, weights=take(self.prior.weights, where, axis=0))
+        other.precisions = [take(a, where, axis=-2) for a in self.precisions]
+        other.pulls = [take(b, where, axis=-2) for b in self.pulls]
+        other._quiet, other._nearly = (take(n, where, axis=0) for n in (self._quiet, self._nearly))
+        other.iteration = self.iteration
+        return other
 
     # -- checkpoints -------------------------------------------------------------
 
@@ -263,38 +262,40 @@ class Propagation:
 
     # -- steps -------------------------------------------------------------------
 
-    def _seen(self, i: int, moments: Moments) -> Seen:
-        """Return how the coordinates of a family are seen without their sites."""
-        xp = backend.namespace(moments.cavity)
-        precision, unit = self.precisions[i], self.units[i]
-        share = UNSEEN * self.model.families[i].noise_precision / self._base
-        cavity = xp.maximum(moments.cavity, share * unit)
-        mean = moments.sparse_mean
-        # ((a + c) μ − b)/c, written so that large sites do not cancel.
-        value = mean + (precision * mean - self.pulls[i]) / cavity
-        return Seen(value, cavity, unit)
+    def _least_seen(self, i: int) -> float:
+        return UNSEEN * self.model.families[i].noise_precision / self._base
 
-    def _log_move(self, noise: LearnedNoise, wanted: float) -> float:
+    def _log_move(self, noise: LearnedNoise, wanted: Any) -> Any:
         """Return how far log β moves: as wanted, and always up to a value that was given."""
-        if self.given:
-            return min(max(wanted, LEAST_CLIMB), -math.log(noise.ratio))
-        return wanted
+        if not self.given:
+            return wanted
+        xp = backend.functions_of(wanted)
+        return xp.minimum(xp.clip(wanted, min=LEAST_CLIMB), -xp.log(noise.ratio))
 
     @property
-    def visible(self) -> float:
+    def visible(self) -> Any:
         """Return the inverse of the smallest variance that stands out of the noise."""
         typical = map(typical_precision, self.seen)
         return max(r * t for r, t in zip(self.ratios, typical, strict=True))
 
-    def _verdict(self, look: Look) -> Verdict | None:
-        moves = max(abs(look.log_move), look.weight_move)
-        resting = moves <= LOG_MOVE_PER_TOL * self._tol
-        still = self.iteration > FIRST_LEARNED and resting
+    def _count_rest(self, look: Look) -> None:
+        """Count in how many iterations in a row the rule has been at rest, or nearly."""
+        if self.iteration <= FIRST_LEARNED:
+            return
+        xp = backend.functions_of(look.distance)
+        moves = xp.maximum(xp.abs(look.log_move), look.weight_move)
+        still = moves <= LOG_MOVE_PER_TOL * self._tol
         near = look.distance <= DISTANCE_PER_TOL * self._tol
-        self._quiet = self._quiet + 1 if still and near else 0
-        self._nearly = self._nearly + 1 if still and look.apart <= FEW_APART else 0
-        if self._quiet >= IN_A_ROW:
-            return Verdict.AT_REST
-        if self.impatient and self.iteration >= PATIENCE and look.used > HOPELESS:
-            return Verdict.HOPELESS
-        return Verdict.NEARLY_AT_REST if self._nearly >= NEARLY_IN_A_ROW else None
+        none = 0 * self._quiet
+        self._quiet = xp.where(still & near, self._quiet + 1, none)
+        self._nearly = xp.where(still & (look.apart <= FEW_APART), self._nearly + 1, none)
+
+    @property
+    def at_rest(self) -> Any:
+        """Whether prior, noise and all coordinates are at rest."""
+        return self._quiet >= IN_A_ROW
+
+    @property
+    def nearly_at_rest(self) -> Any:
+        """Whether all but a few coordinates have been at rest for long."""
+        return self._nearly >= NEARLY_IN_A_ROW

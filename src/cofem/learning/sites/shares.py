@@ -6,9 +6,11 @@ other libraries through arrays of components by coordinates, half-normal slabs t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +30,10 @@ class Seen:
     Attributes
     ----------
     value : array (L, M)
-        v, where each coordinate would be without a prior of its own.
+        v, where each coordinate would be without a prior of its own; (1, P, M) for P problems.
     precision : array (M,)
-        c, how well that is known; the same for the L tasks.
+        c, how well that is known; the same for the L tasks. (P, M) for P problems, and then one
+        number for a problem times θ.
     unit : array (M,)
         θ times the noise precision that scales are measured in: the prior is on z_j √θ_j.
     """
@@ -57,24 +60,24 @@ class Shares:
     mean: list[Array]
     variance: list[Array]
     spike: Array
-    told: Callable[[], tuple[np.ndarray, float]]
+    told: Callable[[], tuple[Any, Any]]
 
     @cached_property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> Any:
         """The mean probability of every component: the weights that the data ask for."""
         return self.told()[0]
 
     @cached_property
-    def log_evidence(self) -> float:
+    def log_evidence(self) -> Any:
         """Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone."""
         return self.told()[1]
 
 
 def normal_shares(
     seen: Sequence[Seen],
-    scales: np.ndarray,
-    log_weights: np.ndarray,
-    ratios: Sequence[float],
+    scales: Any,
+    log_weights: Any,
+    ratios: Sequence[Any],
     half: float,
     tie: Tie,
 ) -> Shares:
@@ -84,16 +87,16 @@ def normal_shares(
     ----------
     seen : sequence of Seen
         One for every family.
-    scales, log_weights : ndarray (K + 1,)
+    scales, log_weights : ndarray (K + 1,), or array (P, K + 1)
         Of the components; the first is the spike.
-    ratios : sequence of float
+    ratios : sequence of float, or of array (P,)
         The true noise precision of every family over that of its E-step.
     half : float
         ½, or 1 if complex.
     tie : Tie
     """
     first = seen[0].precision
-    if len(seen) == 1 and tie.labels is None and backend.is_numpy(first):
+    if len(seen) == 1 and tie.labels is None and backend.is_numpy(first) and first.ndim == 1:
         size = backend.abs_squared(backend.to_numpy(seen[0].value))
         power, unit = first * np.sum(size, axis=0), backend.to_numpy(seen[0].unit)
         shrinkage, spread, spike, weights, evidence = compiled_shares(
@@ -113,22 +116,22 @@ def normal_shares(
 
 def _array_shares(
     seen: Sequence[Seen],
-    scales: np.ndarray,
-    log_weights: np.ndarray,
-    ratios: Sequence[float],
+    scales: Any,
+    log_weights: Any,
+    ratios: Sequence[Any],
     half: float,
     tie: Tie,
 ) -> Shares:
-    """Do the same in any array library, for several families and groups.
+    """Do the same in any array library, for several families and groups, or for many problems.
 
     All components at once, which a device wants, for as many coordinates as stay in memory.
     """
-    n = int(seen[0].precision.shape[0])
-    size = n if tie.labels is not None else max(AT_ONCE // len(scales), 1)
+    n = int(seen[0].precision.shape[-1])
+    size = n if tie.labels is not None else max(AT_ONCE // math.prod(scales.shape), 1)
     blocks = [slice(i, min(i + size, n)) for i in range(0, n, size)]
     parts = [
         _block_of_shares(
-            [Seen(s.value[:, block], s.precision[block], s.unit[block]) for s in seen],
+            [Seen(s.value[..., block], s.precision[..., block], s.unit[block]) for s in seen],
             scales, log_weights, ratios, half, tie,
         )
         for block in blocks
@@ -137,69 +140,82 @@ def _array_shares(
         return parts[0]
     xp = backend.namespace(seen[0].precision)
 
-    def told() -> tuple[np.ndarray, float]:
-        weights = [p.weights * (p.spike.shape[0] / n) for p in parts]
-        return np.sum(weights, axis=0), sum(p.log_evidence for p in parts)
+    def told() -> tuple[Any, Any]:
+        weights = sum(p.weights * (p.spike.shape[-1] / n) for p in parts)
+        return weights, sum(p.log_evidence for p in parts)
 
     return Shares(
-        [xp.concat([p.mean[i] for p in parts], axis=1) for i in range(len(seen))],
-        [xp.concat([p.variance[i] for p in parts], axis=1) for i in range(len(seen))],
-        xp.concat([p.spike for p in parts]),
+        [xp.concat([p.mean[i] for p in parts], axis=-1) for i in range(len(seen))],
+        [xp.concat([p.variance[i] for p in parts], axis=-1) for i in range(len(seen))],
+        xp.concat([p.spike for p in parts], axis=-1),
         told,
     )
 
 
 def _block_of_shares(
     seen: Sequence[Seen],
-    scales: np.ndarray,
-    log_weights: np.ndarray,
-    ratios: Sequence[float],
+    scales: Any,
+    log_weights: Any,
+    ratios: Sequence[Any],
     half: float,
     tie: Tie,
 ) -> Shares:
+    """Return the sums over components by coordinates, (K + 1, M) or (P, K + 1, M)."""
     first = seen[0].precision
-    xp = backend.namespace(first)
-    dtype = np.float32 if xp.finfo(first.dtype).bits == 32 else np.float64
-    column, logs = (
-        backend.from_numpy(x.astype(dtype)[:, None], first) for x in (scales, log_weights)
-    )
+    xp, many = backend.namespace(first), first.ndim > 1
+    column, logs = (_like(x, first)[..., None] for x in (scales, log_weights))
     kept: list[Array] = []
     for ratio, s in zip(ratios, seen, strict=True):
-        rho = column * (ratio * s.precision / s.unit)
+        tasks, ratio = s.value.shape[0], backend.column(ratio, first)
+        known = ratio * s.precision / s.unit
+        rho = column * (known[:, :1] if many else known)[..., None, :]
         kept.append(1 / (1 + rho))
         power = (half * ratio) * s.precision * xp.sum(backend.abs_squared(s.value), axis=0)
-        evidence = power * (rho * kept[-1]) - (half * s.value.shape[0]) * xp.log1p(rho)
+        evidence = power[..., None, :] * (rho * kept[-1]) - (half * tasks) * xp.log1p(rho)
         if tie.labels is not None:
             evidence = xp.stack([tie.sums(evidence[k, :]) for k in range(len(scales))])
         logs = logs + evidence
-    largest = xp.max(logs, axis=0)
-    parts = xp.exp(logs - largest)
-    total = xp.sum(parts, axis=0)
-    parts = parts / total
+    largest = xp.max(logs, axis=-2)
+    parts = xp.exp(logs - largest[..., None, :])
+    total = xp.sum(parts, axis=-2)
+    parts = parts / total[..., None, :]
     moments = []
     for ratio, s, inverse in zip(ratios, seen, kept, strict=True):
-        mean = xp.sum(parts * inverse, axis=0)
-        spread = xp.sum(parts * (inverse - mean) ** 2, axis=0)
-        moments.append(_moments(s, mean, spread, ratio))
+        mean = xp.sum(parts * inverse, axis=-2)
+        spread = xp.sum(parts * (inverse - mean[..., None, :]) ** 2, axis=-2)
+        moments.append(_moments(s, mean, spread, backend.column(ratio, first)))
     log_total = largest + xp.log(total)
     if tie.labels is not None:  # a group's evidence counts once
         log_total = log_total / tie.counts(log_total)
-    both = xp.concat([xp.mean(parts, axis=1), xp.reshape(xp.sum(log_total), (1,))])
-    later = backend.Later(both)  # one transfer
+    evidence = xp.sum(log_total, axis=-1)[..., None]
+    both = xp.concat([xp.mean(parts, axis=-1), evidence], axis=-1)
+    later = None if many else backend.Later(both)  # one transfer
 
-    def told() -> tuple[np.ndarray, float]:
-        found = later.numpy().astype(np.float64)
-        return found[:-1], float(found[-1])
+    def told() -> tuple[Any, Any]:
+        if later is None:
+            found = xp.astype(both, xp.float64)
+            return found[:, :-1], found[:, -1]
+        numbers = later.numpy().astype(np.float64)
+        return numbers[:-1], float(numbers[-1])
 
     return Shares(
         [mean for mean, _ in moments],
         [variance for _, variance in moments],
-        parts[0, :],
+        parts[..., 0, :],
         told,
     )
 
 
-def _moments(seen: Seen, kept: Array, spread: Array, ratio: float) -> tuple[Array, Array]:
+def _like(x: Any, like: Array) -> Array:
+    """Return scales or weights in the library and the precision of ``like``."""
+    xp = backend.namespace(like)
+    if not backend.is_numpy(x):
+        return xp.astype(x, like.dtype)
+    kind = np.float32 if xp.finfo(like.dtype).bits == 32 else np.float64
+    return backend.from_numpy(x.astype(kind), like)
+
+
+def _moments(seen: Seen, kept: Array, spread: Array, ratio: Any) -> tuple[Array, Array]:
     """Return mean v E g and variance E g / c + |v|² Var g, from 1 − E g and Var g."""
     variance = (1 - kept) / (ratio * seen.precision) + backend.abs_squared(seen.value) * spread
     return seen.value * (1 - kept), variance

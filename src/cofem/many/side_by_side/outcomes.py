@@ -8,6 +8,7 @@ with the other starts and everything else that one fit has.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,15 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning import certificate as sure
-from cofem.learning.sites.matching import UNSEEN
+from cofem.learning.noise import total_squares
 from cofem.learning.sites.mixture import most_per_datum
-from cofem.learning.sites.propagation import FEW_APART
-from cofem.learning.starts import EXPLAINED
+from cofem.learning.sites.propagation import FEW_APART, Propagation
+from cofem.learning.starts import EXPLAINED, STARTS
 from cofem.learning.stopping import Verdict
 from cofem.many.layout import Outcome
 from cofem.many.marginals import MIXTURE
-from cofem.many.side_by_side.learning import AT_REST, NEARLY, Learning, State
-from cofem.many.side_by_side.systems import Systems, column
+from cofem.many.side_by_side.learning import AT_REST, NEARLY, Ends, SideBySide
+from cofem.many.side_by_side.systems import Systems
 from cofem.model.methods import CoFEM
 from cofem.operators import LinearOperator
 
@@ -44,37 +45,33 @@ def learned_together(
         As for :func:`cofem.fit`.
     """
     xp = backend.namespace(Y)
-    energy = xp.sum(xp.astype(backend.abs_squared(Y), xp.float64), axis=1)
+    energy = total_squares(Y[None, ...])
     given = noise is not None
     unit = int(Y.shape[1]) / energy
     if given:
         unit = backend.from_numpy(np.ones(len(Y)) * noise, unit)
-    systems = Systems(phi, Y * column(xp.sqrt(unit), Y), options, seed)
-    learning = Learning(systems, given, tol)
-    state = learning.run(max_iter)
-    learning.systems = systems
-    iteration = learning.iteration + 1
+    systems = Systems(phi, Y * backend.column(xp.sqrt(unit), Y), options, seed)
+    ends, iterations = SideBySide(systems, given, tol).run(max_iter)
+    rule = Propagation(systems.model, STARTS[0], given, tol)
     believed = np.ones(len(Y), dtype=bool)
     if tol > 0:
-        believed = _believed(systems, state, given, iteration)
-    if given:  # also where the iterations ended on the way to it
-        state.ratio = xp.ones_like(state.ratio)
-    found = systems.moments(state.a, state.b, state.mean, iteration)
-    state.mean, state.field = found.mean, xp.clip(found.field, min=UNSEEN)
-    state.told = learning.told(state, state.ratio * state.field)
-    return _outcomes(state, systems, unit, believed, max_iter if tol == 0 else 0)
+        believed = _believed(rule, systems, ends, iterations + 1)
+    # If it is given, also where the iterations ended on the way to it.
+    rule.noises[0].ratio = xp.ones_like(ends.ratio) if given else ends.ratio
+    rule.prior = replace(rule.prior, weights=ends.weights)
+    rule.precisions, rule.pulls = [ends.a], [ends.b[None, ...]]
+    rule.see([systems.moments(ends.a, ends.mean, iterations + 1, False, rule.pulls[0])])
+    return _outcomes(rule, ends.how, unit, believed, max_iter if tol == 0 else 0)
 
 
-def _believed(systems: Systems, s: State, given: bool, iteration: int) -> np.ndarray:
+def _believed(rule: Propagation, systems: Systems, s: Ends, iteration: int) -> np.ndarray:
     """Return whose ends are certified, not crowded and explain y, boolean (P,)."""
-    assert s.told is not None
     xp = backend.namespace(s.a)
-    n_data, n = int(systems.Y.shape[1]), systems.n
-    most = s.priors.first.most
-    slabs = xp.sum(s.told.weights[:, 1:], axis=1)
-    crowd = (slabs * (n / n_data) > sure.DENSE) & (s.field < sure.BARELY_SEEN)
+    n_data, n, noise = rule.n_data, systems.n, rule.noises[0]
+    most = rule.prior.most
+    crowd = (s.slabs * (n / n_data) > sure.DENSE) & (s.field < sure.BARELY_SEEN)
     if most < 1:
-        crowd = crowd | (slabs > sure.AT_LIMIT * most)
+        crowd = crowd | (s.slabs > sure.AT_LIMIT * most)
     fine = (
         (s.used <= sure.LARGEST_USED)
         & (xp.abs(s.log_move) <= sure.LARGEST_MOVE)
@@ -83,39 +80,38 @@ def _believed(systems: Systems, s: State, given: bool, iteration: int) -> np.nda
         & (s.departs <= sure.LARGEST_DEPARTURE)
         & ~crowd
     )
-    lowest, _ = systems.lowest_ratios(s.a, s.field, 1 - s.told.spike)
+    lowest, _ = systems.lowest_ratios(s.a, s.field, s.probability)
     fine = fine & (lowest >= sure.LOWEST_RATIO)
-    if n_data < n and not backend.is_complex(systems.Y):
+    if n_data < n and not backend.is_complex(rule.model.like):
         # What a ridge determines that explains the power of y beyond the noise.
-        power = s.energy * s.ratio - n_data
+        power = noise.energy * s.ratio - n_data
         power = xp.clip(power, min=math.sqrt(2.0 * n_data))
-        ridge = column(n / power, s.a) * systems.norms
-        directions = xp.clip(systems.moments(ridge, None, None, iteration).freedom, min=1.0)
+        ridge = backend.column(n / power, s.a) * systems.norms
+        directions = systems.directions_above_noise(ridge, iteration)
         line: Array = most_per_datum(directions / n)  # type: ignore[arg-type,assignment]
         fine = fine & (s.used * n_data <= line * directions)
-    if not given:
-        fine = fine & (s.ratio * s.energy / n_data > EXPLAINED)
+    if not rule.given:
+        fine = fine & (s.ratio * noise.energy / n_data > EXPLAINED)
     return backend.to_numpy(fine)
 
 
 def _outcomes(
-    s: State, systems: Systems, unit: Array, believed: np.ndarray, asked: int
+    rule: Propagation, how: Array, unit: Array, believed: np.ndarray, asked: int
 ) -> list[Outcome | None]:
     """Return what is kept, in the units of the caller's data; ``asked`` iterations, or 0."""
-    assert s.told is not None
-    xp = backend.namespace(s.a)
-    beta = s.ratio * unit
-    root, whole = column(xp.sqrt(unit), s.a), column(unit, s.a)
-    theta = column(beta, s.a) * systems.norms
-    visible = s.ratio * s.field
-    weights = xp.where(s.priors.in_use(visible), s.priors.weights, 0 * s.priors.weights)
+    assert rule.shares is not None
+    seen, prior, ratio = rule.seen[0], rule.prior, rule.noises[0].ratio
+    xp = backend.namespace(ratio)
+    root, whole, over = (backend.column(x, seen.unit) for x in (xp.sqrt(unit), unit, ratio * unit))
+    mean, variance = (x[0, ...] for x in rule.moments_of(0))
+    weights = xp.where(prior.in_use(rule.visible), prior.weights, 0 * prior.weights)
     arrays = {
-        "mean": s.told.mean / root, "variance": s.told.variance / whole,
-        "precision": column(beta, s.a) * s.a, "probability": 1 - s.told.spike,
-        "seen_value": s.value / root, "seen_precision": column(s.field, s.a) * theta,
-        "seen_unit": theta, "prior_scales": s.priors.scales * s.ratio[:, None],
+        "mean": mean / root, "variance": variance / whole,
+        "precision": over * rule.precisions[0], "probability": 1 - rule.shares.spike,
+        "seen_value": seen.value[0, ...] / root, "seen_precision": over * seen.precision,
+        "seen_unit": over * seen.unit, "prior_scales": prior.scales * ratio[:, None],
         "prior_weights": weights / xp.sum(weights, axis=1)[:, None],
-        "noise_precision": beta, "how": s.how,
+        "noise_precision": ratio * unit, "how": how,
     }  # fmt: skip
     rows = {name: backend.to_numpy(x) for name, x in arrays.items()}
     return [_outcome({k: v[i] for k, v in rows.items()}, asked) if good else None

@@ -6,14 +6,17 @@ problem p is ΦᴴΦ + diag(a_p), and all of them together are one matrix with P
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+import math
+from dataclasses import replace
+from typing import Any, final
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.learning.moments.mean_field import LOOKED_AT, LOWEST, MOST_STEPS, SETTLED, SPOT_RTOL
+from cofem.learning.moments.gaussian import Moments
+from cofem.learning.moments.mean_field import LOOKED_AT, SPOT_RTOL, Cavities
 from cofem.many.copies import Copies
 from cofem.model.methods import CoFEM
+from cofem.model.model import Model, Task, Tie
 from cofem.operators import LinearOperator
 from cofem.solvers.cg import solve
 from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal
@@ -24,31 +27,6 @@ from cofem.solvers.verdicts import refuse_indefinite
 # is within its tolerance in a problem of every hundred. (As loose as for one problem, some means
 # were off by a third of their error.)
 TIGHTER = 10.0
-LOOK = 4  # steps of Newton's between looks, each of which waits for the device
-
-
-@dataclass(frozen=True)
-class Sides:
-    """What an E-step found, for every problem.
-
-    Attributes
-    ----------
-    mean : array (P, D)
-    field : array (P,)
-        The one number of each problem's cavities: c_j = field · θ_j.
-    freedom : array (P,)
-        How many data each fit uses up.
-    excess, size : array (P,)
-        Sums for how far the probes depart from those cavities.
-    products : int
-    """
-
-    mean: Array
-    field: Array
-    freedom: Array
-    excess: Array
-    size: Array
-    products: int
 
 
 @final
@@ -66,23 +44,29 @@ class Systems:
     def __init__(self, phi: LinearOperator, Y: Array, options: CoFEM, seed: int) -> None:
         xp = backend.namespace(Y)
         self._phi, self._options, self._seed = phi, options, seed
+        self.model = Model((Task(phi, Y, 1.0),), Tie())
         self.Y, self.number, self.n = Y, int(Y.shape[0]), int(phi.shape[1])
         self.norms = phi.column_norms_squared(Y)
         self._rhs = xp.astype(phi.adjoint(Y), Y.dtype)
         self._copies = Copies(phi, self.number)
+        self._cavities = Cavities(self.norms, 1.0)
         self._eps = float(xp.finfo(Y.dtype).eps)
         self._tighter = min(self.number**0.5, TIGHTER)
 
     def only(self, kept: Array) -> Systems:
         """Return the systems of some of the problems, given by their numbers."""
         Y = backend.namespace(self.Y).take(self.Y, kept, axis=0)
-        return Systems(self._phi, Y, self._options, self._seed)
+        other = Systems(self._phi, Y, self._options, self._seed)
+        other._cavities = self._cavities.of_problems(kept)
+        return other
 
-    def moments(self, a: Array, b: Array | None, start: Array | None, iteration: int) -> Sides:
-        """Solve for the means and for probes under sites a and b, (P, D)."""
+    def moments(
+        self, a: Array, start: Array | None, iteration: int, last: bool, pull: Array | None = None
+    ) -> Moments:
+        """Solve for the means and for probes under sites (P, D) and pulls (1, P, D)."""
         xp, options = backend.namespace(a), self._options
         alpha = xp.reshape(a, (-1,))
-        rhs = self._rhs if b is None else self._rhs + b
+        rhs = self._rhs if pull is None else self._rhs + pull
         beside = ExtraSystems(
             xp.reshape(rhs, (1, -1)), None if start is None else xp.reshape(start, (1, -1)),
             max(options.mean_rtol, 10 * self._eps), options.mean_balance,
@@ -102,20 +86,21 @@ class Systems:
         refuse_indefinite(status, found.status)
         shape = (self.number, self.n)
         h, spread = xp.reshape(found.diagonal, shape), xp.reshape(found.variance, shape)
-        trace = xp.sum(xp.astype(h, xp.float64), axis=1)
-        field = fields(a, self.norms, trace)
-        expected = 1 - a / (a + column(field, a) * self.norms)
-        k = found.n_probes
-        noise = spread / k if k > 1 else expected * (1 - expected)
-        departure = (1 - h - expected) ** 2 - noise
-        return Sides(
-            xp.reshape(mean, shape), field, self.n - trace, _sums(departure), _sums(expected**2),
-            2 * found.rows * self.number,
+        cavity, departs = None, math.nan
+        if pull is not None:
+            cavity, sums = self._cavities.update(replace(found, diagonal=h, variance=spread), a)
+            departs = self._cavities.departed(sums, iteration)
+        mean = xp.reshape(mean, (1, *shape))
+        return Moments(
+            mean=mean, variance=None, sparse_mean=mean, cavity=cavity, departs=departs,
+            freedom=self.n - xp.sum(h, axis=1, dtype=xp.float64),
+            cg_steps=int(found.steps.max()), products=2 * found.rows * self.number,
         )  # fmt: skip
 
-    def residuals(self, mean: Array) -> Array:
-        """Return ‖y − Φμ‖² of every problem, (P,)."""
-        return _sums(backend.abs_squared(self.Y - self._phi.forward(mean)))
+    def directions_above_noise(self, ridge: Array, iteration: int) -> Array:
+        """Return in how many directions a signal stands above the noise under these sites, (P,)."""
+        freedom: Any = self.moments(ridge, None, iteration, False).freedom
+        return backend.namespace(ridge).clip(freedom, min=1.0)
 
     def lowest_ratios(self, a: Array, field: Array, probability: Array) -> tuple[Array, int]:
         """Return the lowest exact c_j over the field's among a few coordinates, (P,).
@@ -144,7 +129,7 @@ class Systems:
             )  # fmt: skip
             variance = backend.real(xp.sum(xp.reshape(found.x, rows.shape) * rows, axis=2))
             own = xp.sum(xp.abs(rows) * a, axis=2)
-            expected = xp.sum(xp.abs(rows) * self.norms, axis=2) * column(field, a)[:, 0]
+            expected = xp.sum(xp.abs(rows) * self.norms, axis=2) * backend.column(field, a)[:, 0]
             ratio = xp.min((1 / variance - own) / expected, axis=0)
             ratio = xp.where(counts[:, r] > 0, ratio, xp.ones_like(ratio))
             lowest = xp.minimum(lowest, xp.astype(ratio, lowest.dtype))
@@ -153,46 +138,3 @@ class Systems:
 
     def _preconditioner(self, alpha: Array) -> Array:
         return backend.namespace(alpha).tile(self.norms, (self.number,)) + alpha
-
-
-def column(of_problems: Array, like: Array) -> Array:
-    """Return numbers of problems (P,) as a column (P, 1) in the precision of ``like``."""
-    xp = backend.namespace(like)
-    return xp.astype(of_problems, backend.real_dtype(like.dtype, xp))[:, None]
-
-
-def fields(a: Array, theta: Array, trace: Array) -> Array:
-    """Return for every problem the c in [0, 1] with Σ_j a/(a + cθ) = trace, (P,).
-
-    As :func:`cofem.learning.moments.mean_field.field_factor` finds it for one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> a = np.array([[1.0, 3.0], [1.0, 3.0]])
-    >>> fields(a, np.ones(2), np.array([1.25, 1.75])).round(4)
-    array([1.    , 0.2214])
-    """
-    xp = backend.namespace(a)
-    low, high = xp.full_like(trace, LOWEST), xp.zeros_like(trace)
-    t, settled = xp.zeros_like(trace), trace != trace
-    for step in range(MOST_STEPS):
-        below = column(xp.exp(t), a) * theta
-        h, rest = a / (a + below), below / (a + below)
-        excess, slope = _sums(h) - trace, _sums(h * rest)
-        settled = settled | ((t == 0) & (excess >= 0))
-        low, high = xp.where(excess > 0, t, low), xp.where(excess > 0, high, t)
-        newton = t + excess / xp.where(slope > 0, slope, xp.ones_like(slope))
-        inside = (slope > 0) & (low < newton) & (newton < high)
-        following = xp.where(settled, t, xp.where(inside, newton, (low + high) / 2))
-        settled = settled | (inside & (xp.abs(following - t) <= SETTLED))
-        t = following
-        if step % LOOK == LOOK - 1 and bool(xp.all(settled)):
-            break
-    return xp.exp(xp.where(trace >= a.shape[1], xp.full_like(t, LOWEST), t))
-
-
-def _sums(x: Array) -> Array:
-    xp = backend.namespace(x)
-    found: Array = xp.sum(xp.astype(x, xp.float64), axis=1)
-    return found

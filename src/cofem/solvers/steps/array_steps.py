@@ -13,7 +13,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.solvers.steps.protocol import HostScalars
+from cofem.solvers.steps.numpy_steps import HostScalars
 from cofem.solvers.systems import Matrix
 from cofem.solvers.verdicts import Coefficients
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from cofem.solvers import kernels
-from cofem.solvers.steps.protocol import HostScalars
 from cofem.solvers.systems import Matrix
 from cofem.solvers.verdicts import Coefficients
 
@@ -18,6 +17,35 @@ from cofem.solvers.verdicts import Coefficients
 LARGEST = (32 << 20) - (1 << 16)
 # Bytes between arrays that are read together, a few lines of the cache.
 APART = 320
+
+
+class HostScalars:
+    """Scalars as arrays that are replaced, not changed."""
+
+    rtol: Any
+    balance: Any
+    size: Any
+    target: Any
+    goal: Any
+    true: Any
+    best: Any
+    steps: Any
+    done: Any
+    bad: Any
+    zero: Any
+    stuck: Any
+
+    def set(self, **values: Any) -> None:
+        """Replace them."""
+        self.__dict__.update(values)
+
+    def running(self) -> Any:
+        """Which systems neither rest nor have failed."""
+        return ~(self.done | self.bad)
+
+    def failed(self) -> Any:
+        """Where the matrix was not positive."""
+        return self.bad
 
 
 class NumpySteps:

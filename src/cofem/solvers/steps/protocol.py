@@ -156,32 +156,3 @@ class Steps(Protocol):
 
     def solution(self) -> Array:
         """Return X (Q, D)."""
-
-
-class HostScalars:
-    """Scalars as arrays that are replaced, not changed."""
-
-    rtol: Array
-    balance: Array
-    size: Array
-    target: Array
-    goal: Array
-    true: Array
-    best: Array
-    steps: Array
-    done: Array
-    bad: Array
-    zero: Array
-    stuck: Array
-
-    def set(self, **values: Array) -> None:
-        """Replace them."""
-        self.__dict__.update(values)
-
-    def running(self) -> Array:
-        """Which systems neither rest nor have failed."""
-        return ~(self.done | self.bad)
-
-    def failed(self) -> Array:
-        """Where the matrix was not positive."""
-        return self.bad
