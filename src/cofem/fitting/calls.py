@@ -13,6 +13,7 @@ from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
 from cofem.fitting.memory import refuse_too_large
+from cofem.fitting.silent import audible, with_all_rows
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
@@ -177,10 +178,13 @@ def fit(
             may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
+        heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
         if which == "ard":
-            learned = sparse_bayes(model, given, settings, kept)
+            learned = sparse_bayes(heard, given, settings, kept)
         else:
-            learned = learn(model, which, given, settings)
+            learned = learn(heard, which, given, settings)
+        if gone:
+            learned = with_all_rows(learned, tasks, gone)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
