@@ -93,9 +93,7 @@ def test_everything_returned_belongs_to_the_precision_returned(method, nonnegati
             score = (post.log_evidence - again.log_evidence) / post.log_evidence_error
             assert abs(score) < 4
         else:
-            np.testing.assert_allclose(
-                post.gaussian_variance, again.gaussian_variance, rtol=1e-6
-            )
+            np.testing.assert_allclose(post.gaussian_variance, again.gaussian_variance, rtol=1e-6)
             assert post.log_evidence == pytest.approx(again.log_evidence, rel=1e-9)
 
 

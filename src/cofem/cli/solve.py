@@ -64,10 +64,7 @@ def solve(
             "for small problems; the others are there to compare.",
         ),
     ] = "auto",
-    max_iter: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Largest number of iterations; by default 100, ard: 300."),
-    ] = None,
+    max_iter: Annotated[int, typer.Option(metavar="N", help="Largest number of iterations.")] = 100,
     tol: Annotated[
         float,
         typer.Option(metavar="T", help="Smaller: more iterations; 0: exactly --max-iter."),

@@ -13,11 +13,12 @@ from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
 from cofem.fitting.memory import refuse_too_large
+from cofem.fitting.silent import audible, with_all_rows
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.learning.cut import cut_at_zero
-from cofem.learning.learned import Learned, Settings, iterations_of
+from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
 from cofem.learning.recording import Callback
@@ -50,7 +51,7 @@ def fit(
     groups: Any = None,
     coupling: Any = None,
     sparsifier: Any = None,
-    max_iter: int | None = None,
+    max_iter: int = 100,
     tol: float = 1e-4,
     seed: int = 0,
     callback: Callback | None = None,
@@ -101,9 +102,8 @@ def fit(
     sparsifier : operator (M, D), optional
         R: not z itself but Rx is sparse, for example the differences of a piecewise constant x.
         The posterior is that of x, and ``precision`` has length M, which may exceed D.
-    max_iter : int, optional
-        The largest number of iterations; by default 100, and 300 for "ard", whose iterations move
-        slowly where columns are coherent.
+    max_iter : int
+        The largest number of iterations.
     tol : float
         How accurately the iterations end. "ard": no coordinate moves by more than 500 ``tol`` of
         its own error bar, those near zero by four times that; "mixture": its two estimates of the
@@ -147,8 +147,8 @@ def fit(
         raise TypeError(f"callback must be a function, got {type(callback).__name__}")
     progress = flag("progress", progress)
     began = time.perf_counter()
+    max_iter = whole_number("max_iter", max_iter, least=1)
     tol = tolerance(tol)
-    iterations = iterations_of(max_iter, tol)
     seed = whole_number("seed", seed, least=0)
     given = noise_precision is not None or noise_std is not None
     tasks, joint = validation.tasks_from(
@@ -174,14 +174,17 @@ def fit(
             kept.agree(group)
             began -= kept.seconds
         settings = Settings(
-            chosen, seed, *iterations, tol, callback=watch, keeper=kept, group=group,
-            may_sample=not joint and tol > 0 and iterations[0] >= ENOUGH_TO_SAMPLE,
+            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
+            may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
+        heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
         if which == "ard":
-            learned = sparse_bayes(model, given, settings, kept)
+            learned = sparse_bayes(heard, given, settings, kept)
         else:
-            learned = learn(model, which, given, settings)
+            learned = learn(heard, which, given, settings)
+        if gone:
+            learned = with_all_rows(learned, tasks, gone)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)

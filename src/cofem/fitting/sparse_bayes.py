@@ -15,7 +15,7 @@ from cofem.learning.starts import noise_units
 from cofem.learning.stopping import Verdict
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model
-from cofem.rivals.registry import RUNNERS, run_method
+from cofem.rivals.registry import run_method
 
 # The noise is estimated with the default tol and max_iter of ``fit``, whatever the user set.
 SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
@@ -28,11 +28,10 @@ def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint
         model = noise_units(model, False)  # all of y is noise
     elif not given:
         model, searched = _with_estimated_noise(model, settings, kept)
-    rival = settings.method.name in RUNNERS
     outcome = run_method(
         model, settings.method, starting_precision(model, settings.method), seed=settings.seed,
-        max_iter=settings.max_iter if rival else settings.em_iter, tol=settings.tol,
-        callback=settings.callback, keeper=kept, group=settings.group,
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
+        group=settings.group,
     )  # fmt: skip
     if settings.tol > 0 and careful(settings.method) != settings.method:
         outcome = _once_more_if_coherent(model, outcome, settings)
@@ -56,7 +55,7 @@ def _once_more_if_coherent(model: Model, outcome: Outcome, settings: Settings) -
         return outcome
     again = run_method(
         model, careful(settings.method), starting_precision(model, settings.method),
-        seed=settings.seed, max_iter=settings.em_iter, tol=settings.tol,
+        seed=settings.seed, max_iter=settings.max_iter, tol=settings.tol,
         callback=settings.callback, group=settings.group,
     )  # fmt: skip
     history, before = again.found.history, found.history["products"][-1]

@@ -211,7 +211,7 @@ def _instead(
     esteps = make_esteps(model, method, settings.seed, settings.group)
     outcome = run_em(
         model, esteps, starting_precision(model, method),
-        max_iter=settings.em_iter, tol=settings.tol, callback=settings.callback,
+        max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
     )  # fmt: skip
     found = outcome.found
     found.history["products"] = [p + spent for p in found.history["products"]]

@@ -17,7 +17,6 @@ import numpy as np
 
 from cofem import backend, fitting
 from cofem.backend import Array
-from cofem.learning.learned import MAX_ITER
 from cofem.many.committing import COMPONENTS
 from cofem.many.copies import Copies
 from cofem.many.inputs import noise_of
@@ -77,7 +76,7 @@ def _learned(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any])
         own = noise[together] if isinstance(noise, np.ndarray) else noise
         found = learned_together(
             phi, _rows(Y, together), own, _method(options), int(options.get("seed", 0)),
-            int(options.get("max_iter") or MAX_ITER), float(options.get("tol", 1e-4)),
+            int(options.get("max_iter", 100)), float(options.get("tol", 1e-4)),
         )  # fmt: skip
         for i, outcome in zip(together, found, strict=True):
             outcomes[i] = outcome

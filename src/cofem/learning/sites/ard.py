@@ -22,6 +22,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
 from cofem.learning.noise import LearnedNoise
+from cofem.learning.sites.extrapolation import Extrapolation
 from cofem.learning.sites.rectified import rectified_second_moment
 from cofem.learning.stopping import Movement, Verdict
 from cofem.model.model import Model
@@ -98,6 +99,8 @@ class Ard:
             ]
         self._tol, self._iteration, self._growing, self._prior_change = tol, 0, 0.0, math.inf
         self._moments: Sequence[Moments] = ()
+        plain = tol == 0 or pruning or noise is not None
+        self._far = None if plain else Extrapolation()
 
     @property
     def ratio(self) -> float:
@@ -136,6 +139,8 @@ class Ard:
             return None
         if self.pruning and not self.began:
             return None
+        if self._far is not None and not self._far.plain:
+            return None
         return None if self._all_used(moments) else self.movement.settled(random)
 
     def _all_used(self, moments: Sequence[Moments]) -> bool:
@@ -158,9 +163,23 @@ class Ard:
         grows = xp.astype(alpha > STILL_GROWING * self.alpha, alpha.dtype)
         self._growing = float(xp.mean(grows))
         self._prior_change = self._directions * divergence(alpha, self.alpha)
+        if self._far is not None:
+            alpha = self._far.step(self._iteration, self.alpha, alpha, self._worth())
         self.alpha = alpha
         if self.noise is not None:
             self.noise.follow(self._moments, pruned=self.began > 0 or not self.pruning)
+
+    def _worth(self) -> float:
+        """Return what long steps must not make smaller; NaN: none are taken.
+
+        This is the log evidence where EM raises it, and else how little EM still moves. Estimates
+        from random probes have neither.
+        """
+        if any(m.cg_steps > 0 for m in self._moments):
+            return math.nan
+        if self.model.nonnegative or self.model.sparsifier is not None:
+            return -self._prior_change
+        return sum(m.log_evidence for m in self._moments)
 
     def _at_the_noise(self, moments: Moments) -> Moments:
         if moments.variance is None:
@@ -196,6 +215,8 @@ class Ard:
         kept = {"alpha": backend.to_numpy(self.alpha), "began": np.asarray(self.began)}
         kept["rule_iteration"] = np.asarray(self._iteration)
         kept["changes"] = np.asarray([self._growing, self._prior_change])
+        if self._far is not None:
+            kept.update(self._far.state())
         if self.noise is not None:
             kept.update(self.noise.state())
         return kept
@@ -207,6 +228,8 @@ class Ard:
         self._iteration = int(kept.get("rule_iteration", np.asarray(0)))
         changes = kept.get("changes", np.asarray([0.0, math.inf]))
         self._growing, self._prior_change = float(changes[0]), float(changes[1])
+        if self._far is not None:
+            self._far.restore(kept, self.alpha)
         if self.noise is not None:
             self.noise.restore(kept)
 
