@@ -8,7 +8,9 @@ next time: a run that was stopped goes on, and --seeds 0 prints what is there. T
 of their own there (--only-rivals measures them alone), for they stay when our code changes.
 A case is named OBJECT/MASK R σ; of "coils" the true sensitivities are given, of "espirit" they
 are estimated. --only lists words of which a case's name must have one, such as "atlas/lines" or
-"faint". Seeds decide mask, noise and lesions together.
+"faint". Seeds decide mask, noise and lesions together; without noise two are enough. "small" is the
+atlas with faint lesions at half its size, for all kinds of masks; the other objects have their own
+size.
 """
 
 from __future__ import annotations
@@ -29,8 +31,16 @@ from common import Claim, Result, Table, describe_machine, note, print_result, w
 from mri_data import Truth, coil_maps, load, mask, measured
 from mri_scores import bar_scores, error_percent, kept_contrast, ssim
 
-# object, kind of mask, undersampling, noise, coils
-CASES: list[tuple[str, str, float, float, int]] = [
+Case = tuple[str, str, float, float, int]  # object, kind of mask, undersampling, noise, coils
+# Every kind of mask with every undersampling and noise, on 96 × 96 pixels with faint lesions.
+GRID: list[Case] = [
+    ("small", kind, factor, sigma, 0)
+    for kind in ("lines", "power", "radial", "poisson", "shared")
+    for factor in (3, 4, 8)
+    for sigma in (0.0, 0.03, 0.1)
+]
+CASES: list[Case] = [
+    *GRID,
     ("atlas", "power", 4, 0.0, 0),
     ("atlas", "power", 4, 0.03, 0),
     ("atlas", "lines", 3, 0.0, 0),
@@ -46,6 +56,7 @@ CASES: list[tuple[str, str, float, float, int]] = [
     ("faint", "power", 4, 0.03, 0),
     ("patient", "lines", 4, 0.0, 0),
     ("patient", "lines", 4, 0.03, 0),
+    ("patient", "lines", 4, 0.1, 0),
     ("patient", "power", 4, 0.01, 0),
     ("camera", "lines", 3, 0.0, 0),
     ("phantom", "lines", 4, 0.01, 0),
@@ -62,6 +73,7 @@ CASES: list[tuple[str, str, float, float, int]] = [
 ]
 OURS, RIVALS = "ours", ("TV", "wavelets")
 QUICK = ("atlas/lines R4 σ0.00", "faint/lines")
+WITHOUT_NOISE = 2  # draws of a case without noise: there only the mask is drawn
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,7 +157,7 @@ def measure(
         name = named(case)
         if only and not any(word in name for word in only):
             continue
-        for seed in seeds:
+        for seed in seeds if case[3] > 0 else seeds[:WITHOUT_NOISE]:
             for who in (*((OURS,) if ours else ()), *rivals_asked):
                 if (name, seed, who) not in kept.rows:
                     scores = one(case, seed, who, options)
@@ -160,15 +172,13 @@ def measure(
     return rows
 
 
-def named(case: tuple[str, str, float, float, int]) -> str:
+def named(case: Case) -> str:
     """Return the name of a case."""
     where, kind, factor, sigma, coils = case
     return f"{where}/{kind} R{factor:g} σ{sigma:.2f}" + (f" {coils} coils" if coils else "")
 
 
-def one(
-    case: tuple[str, str, float, float, int], seed: int, who: str, options: mri.ImageOptions
-) -> dict[str, float]:
+def one(case: Case, seed: int, who: str, options: mri.ImageOptions) -> dict[str, float]:
     """Measure a case once; empty where its data are not there."""
     where, kind, factor, sigma, coils = case
     truth = load(where, seed)

@@ -49,8 +49,10 @@ def load(name: str, seed: int = 0) -> Truth | None:
     if name == "phantom":
         return Truth(mri.phantom((160, 160)), {})
     if name == "camera":
-        from skimage import data
-
+        try:
+            from skimage import data
+        except ImportError:
+            return None
         return Truth(ndimage.zoom(data.camera() / 255.0, 200 / 512, order=1)[None], {})
     if name in ("coils", "espirit"):
         atlas = load("atlas")
@@ -58,6 +60,11 @@ def load(name: str, seed: int = 0) -> Truth | None:
     if name == "faint":
         atlas = load("atlas")
         return None if atlas is None else with_lesions(atlas.images, seed)
+    if name == "small":
+        atlas = load("atlas")
+        if atlas is None:
+            return None
+        return with_lesions(atlas.images[:, 4:196:2, 4:196:2], seed, each=3, margin=5, apart=9)
     files = {"atlas": ATLAS, "patient": PATIENT, "sagittal": SAGITTAL, "echoes": ECHOES,
              "volume": VOLUME}  # fmt: skip
     path = data_file(files[name])
@@ -75,10 +82,15 @@ def load(name: str, seed: int = 0) -> Truth | None:
         return Truth(images, lesions)
 
 
-def with_lesions(images: np.ndarray, seed: int, each: int = 6) -> Truth:
-    """Draw faint discs, each into the tissue of one contrast, never two in one place."""
+def with_lesions(
+    images: np.ndarray, seed: int, each: int = 6, margin: int = 8, apart: int = 16
+) -> Truth:
+    """Draw faint discs, each into the tissue of one contrast, never two in one place.
+
+    Their middles are ``margin`` pixels from the border of the object, and ``apart`` from others.
+    """
     random = np.random.default_rng([seed, 7])
-    tissue = ndimage.binary_erosion(np.all(images > 0.1 * images.max(), axis=0), iterations=8)
+    tissue = ndimage.binary_erosion(np.all(images > 0.1 * images.max(), axis=0), iterations=margin)
     free, drawn = tissue.copy(), images.copy()
     rows, columns = np.indices(tissue.shape)
     lesions = {}
@@ -88,7 +100,7 @@ def with_lesions(images: np.ndarray, seed: int, each: int = 6) -> Truth:
             y, x = np.argwhere(free)[random.integers(free.sum())]
             distance = np.hypot(rows - y, columns - x)
             where[index % len(images)] |= distance <= radius
-            free &= distance > 16
+            free &= distance > apart
         drawn = drawn + amplitude * where
         lesions[name] = where
     return Truth(drawn, lesions, images)

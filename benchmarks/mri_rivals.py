@@ -59,6 +59,7 @@ def group_wavelets(
     axes = tuple(range(1, mask.ndim))
     sides = mask.shape[1:]
     random = np.random.default_rng(0)
+    level = min(4, pywt.dwtn_max_level(sides, "db4"))
     kept = mask if maps is None else mask[:, None]
 
     def gradient(x: np.ndarray) -> np.ndarray:
@@ -70,7 +71,7 @@ def group_wavelets(
     def shrunk(x: np.ndarray) -> np.ndarray:
         by = tuple(int(random.integers(16)) for _ in axes)
         moved = np.roll(x, by, axes)
-        parts = pywt.wavedecn(moved, "db4", mode="periodization", level=4, axes=axes)
+        parts = pywt.wavedecn(moved, "db4", mode="periodization", level=level, axes=axes)
         coefficients, slices = pywt.coeffs_to_array(parts, axes=axes)
         size = np.sqrt(np.sum(np.abs(coefficients) ** 2, axis=0, keepdims=True))
         keep = np.maximum(1 - weight / np.maximum(size, 1e-30), 0)

@@ -101,6 +101,42 @@ def test_the_page_shows_its_pixels_in_a_browser(app, files):
         )
 
 
+def test_two_sets_are_written_apart_and_shown_together(app, tmp_path):
+    """Three coils in a row see an object whose right end lies over its left one."""
+    where = np.linspace(-1, 1, 64)[None, :]
+    wide = np.pad(mri.phantom((48, 48), n_contrasts=1)[0], ((0, 0), (8, 8)))
+    seen = [np.exp(-((where - at) ** 2)) * wide for at in (-1, 0, 1)]
+    coils = np.stack([x[:, :48] + np.pad(x[:, 48:], ((0, 0), (0, 32))) for x in seen])
+    mask = np.zeros((48, 48), dtype=bool)
+    mask[:, ::2] = mask[:, 14:34] = True
+    noise = np.random.default_rng(0).standard_normal((2, *coils.shape))
+    kspace = mask * (mri.to_kspace(coils) + 0.01 * (noise[0] + 1j * noise[1]))
+    np.savez(tmp_path / "in.npz", kspace=kspace)
+    arguments = [str(tmp_path / "in.npz"), "--coils", "--sets", "2"]
+    found = {}
+    for output in ("out.npz", "out.cfl"):
+        page = ["--report", str(tmp_path / "page.html")] if output == "out.cfl" else []
+        result = CliRunner().invoke(app, [*arguments, "-o", str(tmp_path / output), *page])
+        assert result.exit_code == 0, result.output
+        found[output] = tmp_path / output
+    apart = np.load(found["out.npz"])["image"]
+    assert apart.shape == (1, 2, 48, 48)
+    one = np.fromfile(found["out.cfl"], dtype=np.complex64).reshape(48, 48, order="F")
+    np.testing.assert_allclose(one, np.linalg.norm(apart[0], axis=0), rtol=1e-5)
+    # A single image through two sets of maps is no total variation's.
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "zero-filled" in text
+    assert "total variation, λ" not in text
+
+
+def test_two_sets_need_coils(app, files):
+    folder, _ = files
+    arguments = [str(folder / "in.npz"), "-o", str(folder / "out.npz"), "--sets", "2"]
+    result = CliRunner().invoke(app, arguments)
+    assert "INPUT has one coil" in str(result.exception)
+    assert not (folder / "out.npz").exists()
+
+
 def test_bad_outputs_are_refused_before_the_work(app, files):
     folder, _ = files
     for output, message in (("out.jpg", "does not end in"), ("in.npz", "overwrite the input")):

@@ -231,3 +231,14 @@ def test_what_coils_do_not_see_says_nothing_of_faint_things():
     np.testing.assert_allclose(variance[~there], 0, atol=1e-12)
     # Little of the noise (0.02 a pixel if all were measured) is taken for something.
     assert np.sqrt(np.mean(np.abs(put_back[there]) ** 2)) < 0.01
+
+
+def test_a_loud_coil_in_the_middle_is_no_plane_of_a_volume():
+    images = mri.phantom((32, 32), n_contrasts=1) * np.array([0.2, 1, 0.2])[:, None, None]
+    kspace = mri.to_kspace(images)[None]
+    assert mri.coil_sensitivities(kspace, n_axes=2).shape == (3, 32, 32)
+    for wrong in (4, 1):
+        with pytest.raises(ValueError, match="n_axes must be 2 or 3"):
+            mri.coil_sensitivities(kspace, n_axes=wrong)
+    with pytest.raises(ValueError, match=r"expected \(coils, H, W\)"):
+        mri.coil_sensitivities(kspace[0], n_axes=3)

@@ -1,5 +1,7 @@
 """Intervals, faint things, noise and mistakes: what a physicist checks first."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -51,16 +53,50 @@ def test_the_curve_finds_the_factor_between_error_and_spread():
         evidence.count[0, b], evidence.left[0, b] = n, power.sum()
         evidence.predicted[0, b], evidence.noise[0, b] = n * predicted, n * noise
     # 2,000 exponentials: 2 % of the variance, and a weak pull to one.
+    evidence.groups += 2000
     np.testing.assert_allclose(np.exp(evidence.curve()), 3, rtol=0.08)
+    # What six lines say of the next is a Student law: its variance is 6/4 of theirs.
+    evidence.groups[:] = 6
+    np.testing.assert_allclose(np.exp(evidence.curve()), 3 * 1.5**0.5, rtol=0.08)
     assert len(BINS) == len(CENTRES) + 1
 
 
-def test_the_curve_never_narrows():
+def test_the_curve_narrows_by_no_more_than_half_of_what_the_strength_widens():
     evidence = Evidence.empty(1)
     evidence.count += 1000
+    evidence.groups += 1e9
     evidence.predicted += 1000.0
     evidence.left += 10.0
-    np.testing.assert_array_equal(evidence.curve(), 0)
+    np.testing.assert_allclose(np.exp(evidence.curve()), 2**-0.25)
+
+
+def test_noise_that_was_learned_too_small_is_no_error_of_the_image():
+    """A fit says 0.87 of the noise's power: of exact predictions nothing is left to explain."""
+    rng = np.random.default_rng(0)
+    evidence = Evidence.empty(1)
+    n, predicted, noise = 2000, 0.1, 1.0
+    for b in range(len(CENTRES)):
+        power = rng.exponential(predicted + noise, n)
+        evidence.count[0, b], evidence.left[0, b] = n, power.sum()
+        evidence.predicted[0, b], evidence.noise[0, b] = n * predicted, n * 0.87 * noise
+    evidence.groups += 1e9
+    # With the noise as it was learned, 0.23 beside 0.1 would be the spread: a factor of 1.5.
+    assert np.exp(evidence.curve()).max() < 1.2
+
+
+@pytest.mark.parametrize("kept", [[-8, -7, *range(-4, 3), 4, 5, 6], list(range(-6, 6))])
+def test_something_is_left_out_where_hardly_anything_lies_outside_the_middle(kept):
+    """Twelve lines of 96, seven or none of them beyond the middle: folds leave its border out."""
+    mask = np.zeros((1, 16, 96), dtype=bool)
+    mask[:, :, np.array(kept) + 48] = True
+    kspace = mri.to_kspace(complex_noise((1, 16, 96), 0)) * mask
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        data = checked_data(kspace, mask, None, real=False, centered=True)
+    folds = choose_folds(data, 2, seed=0)
+    assert len(folds) == 2
+    for fold in folds:
+        assert not np.fft.fftshift(fold[0, 0])[47:50].any()
 
 
 @pytest.mark.parametrize("seed", [0, 1])

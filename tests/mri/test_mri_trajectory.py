@@ -116,6 +116,7 @@ def test_half_of_what_left_out_readouts_show_is_carried_over():
     evidence = Evidence.empty(1)
     evidence.count[:], evidence.predicted[:], evidence.left[:] = 2000, 2000, 9 * 2000
     image, plain = np.ones((1, n * n)), np.random.default_rng(0).standard_normal((4, 1, n * n))
+    evidence.groups[:] = 1e9
     evidence.moved.append(image + 1)
     spread = Spread.learned(data, image, plain, evidence, np.zeros((1, n * n)))
     np.testing.assert_allclose(spread.filters, 3**0.5, rtol=0.05)

@@ -13,6 +13,7 @@ import typer
 from cofem.cli import report
 from cofem.cli.errors import warnings_as_lines
 from cofem.cli.figure import check_figure, save
+from cofem.cli.mri_maps import combined, maps_of, several_sets, together
 from cofem.files import check_writable, read_array
 
 
@@ -74,6 +75,17 @@ def mri(
             "INPUT's array sensitivities, or estimated by ESPIRiT.",
         ),
     ] = False,
+    sets: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=2,
+            metavar="N",
+            help="Sensitivities that ESPIRiT estimates for each pixel: 2 where the object is wider "
+            "than the field of view. The two images are written to .npz; other outputs have "
+            "their length, √(|x₁|² + |x₂|²).",
+        ),
+    ] = 1,
     phase: Annotated[
         Phase, typer.Option(help="Assumed phase of complex images: auto, smooth or none.")
     ] = Phase.AUTO,
@@ -130,7 +142,7 @@ def mri(
         typer.echo(f"{kspace.name}: {'; '.join((scan.summary(), *scan.notes))}", err=True)
     y = scan.kspace
     sampled = scan.mask if mask is None else read_array(mask, "mask")
-    sensitivities = maps_of(scan, y, fft_order)
+    sensitivities = maps_of(scan, y, fft_order, sets)
     reference = None if truth is None else read_array(truth, "truth")
     start = time.perf_counter()
     with warnings_as_lines():
@@ -142,15 +154,16 @@ def mri(
             progress=True,
         )  # fmt: skip
     seconds = time.perf_counter() - start
-    if reference is not None and reference.ndim == found.image.ndim - 1:
+    shown = together(found, y, sensitivities)
+    if reference is not None and reference.ndim == shown.image.ndim - 1:
         reference = reference[None]
-    written = write(found, output, scan.affine)
+    written = write(found if output.suffix == ".npz" else shown, output, scan.affine)
     if report_page is not None:
-        page(report_page, found, scan, sampled, sensitivities, not fft_order)
+        page(report_page, shown, scan, sampled, sensitivities, not fft_order)
     if figure is not None:
         if scan.trajectory is not None:
             sampled = np.ones((1, 1), dtype=bool)  # a trajectory has no mask to draw
-        draw(found, y, sampled, reference, figure, fft_order)
+        draw(shown, y, sampled, reference, figure, fft_order)
     facts: dict[str, Any] = {
         "model": found.model,
         "shape": list(found.image.shape),
@@ -163,7 +176,7 @@ def mri(
         "output": ", ".join(str(file) for file in written),
     }
     if reference is not None:
-        facts["nrmse_percent"] = 100 * nrmse(found.image, reference)
+        facts["nrmse_percent"] = 100 * nrmse(shown.image, reference)
     if json:
         report.show_json(facts)
     else:
@@ -188,27 +201,6 @@ def check_outputs(
         check_writable(report_page, "report")
 
 
-def maps_of(scan: Any, y: np.ndarray, fft_order: bool) -> np.ndarray | None:
-    """Return the sensitivities: the file's, or estimated where there are coils."""
-    from cofem.mri import coil_sensitivities
-
-    if not scan.coils:
-        return None
-    if scan.sensitivities is not None:
-        return np.asarray(scan.sensitivities)
-    if scan.trajectory is not None:
-        raise ValueError(
-            "INPUT has coils and a trajectory but no sensitivities: put them beside it in an .npz"
-        )
-    if scan.calibration is not None:
-        y = scan.calibration[None]  # files with one are centred
-    with warnings_as_lines():
-        maps = coil_sensitivities(
-            _centred(y) if fft_order else y, coil_covariance=scan.coil_covariance
-        )
-    return np.fft.ifftshift(maps, tuple(range(1, maps.ndim))) if fft_order else maps
-
-
 def page(
     path: Path, found: Any, scan: Any, mask: Any, maps: np.ndarray | None, centered: bool
 ) -> None:
@@ -220,7 +212,8 @@ def page(
     if scan.trajectory is None:
         y, axes = scan.kspace, found.image.ndim - 1
         plain = to_image(y, n_axes=axes, centered=centered)
-        layers["zero-filled"] = plain if maps is None else np.sum(np.conj(maps) * plain, axis=1)
+        layers["zero-filled"] = combined(plain, maps)
+    if scan.trajectory is None and not several_sets(maps, y):  # the rival knows a single image
         weight = 0.3 * float(np.mean(found.noise_std))  # usual for noise of this size
         with warnings_as_lines():
             layers["total variation, λ = 0.3 σ"] = joint_total_variation(
@@ -261,11 +254,3 @@ def show(facts: dict[str, Any]) -> None:
     if "nrmse_percent" in facts:
         rows["NRMSE"] = f"{facts['nrmse_percent']:.2f} %"
     report.show_table("Reconstruction", rows)
-
-
-def _centred(y: np.ndarray) -> np.ndarray:
-    """Return k-space (L, coils, …) in FFT order as that of the centred image, centred."""
-    axes = tuple(range(2, y.ndim))
-    image = np.fft.fftshift(np.fft.ifftn(y, axes=axes, norm="ortho"), axes)
-    k = np.fft.fftn(np.fft.ifftshift(image, axes), axes=axes, norm="ortho")
-    return np.asarray(np.fft.fftshift(k, axes))

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.optimize
 
 from cofem.mri.image.fit import ImageFit, Measured
+from cofem.mri.scanner.measured import ENOUGH_GROUPS
 
 # Distances from the centre of k-space (1: the end of an axis) between which a ratio is taken.
 BINS = np.array([0.0, 0.06, 0.12, 0.2, 0.3, 0.45, 0.65, 0.9, np.inf])
@@ -22,11 +23,16 @@ DRAWS = 4  # of each fold: hundreds of samples in a bin average them
 # Neighbouring samples err together, so a bin of n says no more than n/TOGETHER single ones.
 TOGETHER, MOST_TOLD = 10, 30
 BEND, APART, FLAT = 4.0, 1.0, 0.02  # how stiff the curve is, and how alike the contrasts'
-FEWEST = 2  # lines, or groups of points, of a fold
+TINY = 1e-9  # beside the largest power: no mean is zero
+FEWEST_TOLD = 3.0  # a Student law of two degrees of freedom has no variance
 PARTS = 4  # a fold leaves out a quarter of what may be left out
-# Left-out samples have measured neighbours more often than what was never measured, so
-# they may widen the posterior, not narrow it.
-LEAST, MOST = 0.0, np.log(30.0)  # logarithms of what a standard deviation is multiplied by
+# The noise that a fit has learned is too small, by 6 to 9 % on the atlas: logarithm of the ratio of
+# powers, and how well it is known. What it lacks would be taken for an error of the image.
+MORE_NOISE, NOISE_KNOWN = 0.13, 0.07
+# Logarithms of what a standard deviation is multiplied by. Draws come from a prior of half its
+# strength, which makes them wider by up to log(2)/2; left-out samples may take half of that back,
+# no more, for they have measured neighbours more often than what was never measured.
+LEAST, MOST = -0.25 * np.log(2.0), np.log(30.0)
 
 
 @dataclass
@@ -37,13 +43,14 @@ class Evidence:
     left: np.ndarray
     predicted: np.ndarray
     noise: np.ndarray
+    groups: np.ndarray  # (L,): lines, or tiles, that were left out
     moved: list[np.ndarray] = field(default_factory=list)
 
     @classmethod
     def empty(cls, n_contrasts: int) -> Evidence:
         """Return what is known before anything was left out."""
         shape = (n_contrasts, len(CENTRES))
-        return cls(np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(shape))
+        return cls(*(np.zeros(shape) for _ in range(4)), np.zeros(n_contrasts))
 
     def add(self, fit: ImageFit, data: Measured, left_out: np.ndarray, seed: int) -> None:
         """Compare a fit with the samples that it did not see, (L, …) boolean."""
@@ -55,9 +62,10 @@ class Evidence:
             residual, spread = residual.sum(axis=1), spread.sum(axis=1)
         else:
             coils = 1
-        radius = data.radius()
+        radius, labels = data.radius(), data.groups()
         for index, chosen in enumerate(left_out):
             where = np.digitize(radius[index][chosen], BINS) - 1
+            self.groups[index] += len(np.unique(labels[index][chosen]))
             noise = coils * fit.noise_std[index] ** 2
             for target, values in (
                 (self.count, np.ones(len(where))),
@@ -75,11 +83,12 @@ class Evidence:
     def curve(self) -> np.ndarray:
         """Return the logarithm of error over standard deviation, (L, bins).
 
-        |residual|² of a sample is exponential with mean c · predicted + noise. log c is smooth
-        in log frequency and alike for the contrasts, where the samples do not say otherwise.
+        |residual|² of a sample is exponential with mean c · predicted + ν · noise. log c is smooth
+        in log frequency and alike for the contrasts, where the samples do not say otherwise; ν, of
+        every contrast, is what the learned noise lacks. Lines err each in its own way: what few of
+        them say of the next is a Student law, whose variance is larger.
         """
         n = np.minimum(self.count / TOGETHER, MOST_TOLD)
-        known = self.count > 0
         count = np.maximum(self.count, 1)
         scale = float((self.left / count).max())
         if not scale > 0:
@@ -87,14 +96,14 @@ class Evidence:
         left, predicted, noise = (
             x / count / scale for x in (self.left, self.predicted, self.noise)
         )
-        tiny = 1e-9
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            log_c = flat.reshape(n.shape)
-            part = np.exp(log_c) * predicted
-            mean = part + noise + tiny
-            value = float(np.sum(np.where(known, n * (np.log(mean) + left / mean), 0)))
-            slope = np.where(known, n * (1 / mean - left / mean**2) * part, 0)
+            log_c, log_nu = flat[: n.size].reshape(n.shape), flat[n.size :]
+            part, own = np.exp(log_c) * predicted, np.exp(log_nu)[:, None] * noise
+            mean = part + own + TINY
+            value = float(np.sum(n * (np.log(mean) + left / mean)))
+            steep = n * (1 / mean - left / mean**2)
+            slope = steep * part
             bend = log_c[:, 2:] - 2 * log_c[:, 1:-1] + log_c[:, :-2]
             value += 0.5 * BEND * float(np.sum(bend**2))
             slope[:, 2:] += BEND * bend
@@ -104,10 +113,17 @@ class Evidence:
             value += 0.5 * APART * float(np.sum(apart**2))
             slope += APART * apart
             value += 0.5 * FLAT * float(np.sum(log_c**2))
-            return value, (slope + FLAT * log_c).ravel()
+            off = (log_nu - MORE_NOISE) / NOISE_KNOWN
+            value += 0.5 * float(np.sum(off**2))
+            more = np.sum(steep * own, axis=1) + off / NOISE_KNOWN
+            return value, np.concatenate([(slope + FLAT * log_c).ravel(), more])
 
-        found = scipy.optimize.minimize(loss, np.zeros(n.size), jac=True, method="L-BFGS-B")
-        return np.asarray(np.clip(found.x.reshape(n.shape) / 2, LEAST, MOST))
+        start = np.zeros(n.size + len(n))
+        found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B")
+        free = np.maximum(self.groups, FEWEST_TOLD)
+        wider = 0.5 * np.log(free / (free - 2))
+        log_c = found.x[: n.size].reshape(n.shape)
+        return np.asarray(np.clip(log_c / 2, LEAST, MOST) + wider[:, None])
 
 
 def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
@@ -123,7 +139,7 @@ def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
         random = np.random.default_rng([seed, 17, first])
         there = label >= 0
         turn = random.permutation(int(label.max()) + 1) if there.any() else np.empty(0, int)
-        if len(turn) >= FEWEST * PARTS:
+        if len(turn) >= ENOUGH_GROUPS:
             folds[index][there] = turn[label[there]] % max(number, PARTS)
     found = [folds == i for i in range(number)]
     return [fold for fold in found if fold.any()]

@@ -13,7 +13,7 @@ from cofem.mri.image.held_out import CENTRES, Evidence
 from cofem.operators import Smoothing
 
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
-MOVE_WIDTH = 2.0  # and the squared differences of fits, of which there are fewer
+MOVE_WIDTH = 1.0  # and the squared differences of fits, of which there are fewer
 DARK, DARK_WIDTH = 0.05, 1.0  # beside the images' level, after averaging: no object is there
 # Of the mean variance, in the object and outside: no pixel is thought to be known exactly. Inside,
 # an edge map that misses a texture says so (camera man: 0.86 covered without it, 0.92 with it).

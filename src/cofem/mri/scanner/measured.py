@@ -15,6 +15,8 @@ from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.encoding import Encoding
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
+# Groups that are enough to leave some out, and the least side of the middle that never is.
+ENOUGH_GROUPS, LEAST_MIDDLE = 8, 3
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
@@ -203,14 +205,23 @@ class KSpace:
         counts = [int(p[-1]) + 1 for p in places]
         grids = np.meshgrid(*places, indexing="ij")
         label = np.ravel_multi_index(tuple(grids), tuple(counts))
-        allowed = small & ~central_block(small)
-        found = np.full(small.shape, -1)
-        _, found[allowed] = np.unique(label[allowed], return_inverse=True)
+        found, block = np.full(small.shape, -1), central_block(small)
+        while True:
+            allowed = small & ~block
+            labels, turns = np.unique(label[allowed], return_inverse=True)
+            side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
+            if len(labels) >= ENOUGH_GROUPS or side < LEAST_MIDDLE + 2:
+                break
+            # Hardly anything lies outside the middle: its border may be left out too.
+            block = central_block(small, side - 2)
+        found[allowed] = turns
         return np.broadcast_to(np.fft.ifftshift(found), mask.shape)
 
 
-def central_block(mask: np.ndarray) -> np.ndarray:
+def central_block(mask: np.ndarray, most: int | None = None) -> np.ndarray:
     """Return the largest fully sampled box around the centre of a centred mask.
+
+    ``most`` limits its sides.
 
     Examples
     --------
@@ -218,7 +229,7 @@ def central_block(mask: np.ndarray) -> np.ndarray:
     array([0, 0, 1, 1, 1, 0])
     """
     best, half = np.zeros(mask.shape, dtype=bool), 0
-    while 2 * half - 1 <= max(mask.shape):
+    while 2 * half - 1 <= max(mask.shape) and (most is None or 2 * half + 1 <= most):
         box = tuple(slice(max(n // 2 - half, 0), min(n // 2 + half + 1, n)) for n in mask.shape)
         if not mask[box].all():
             break

@@ -25,6 +25,7 @@ def coil_sensitivities(
     sets: int = 1,
     crop: float | None = None,
     coil_covariance: Any = None,
+    n_axes: int | None = None,
 ) -> np.ndarray:
     """Estimate sensitivities by ESPIRiT (Uecker et al. 2014).
 
@@ -44,6 +45,9 @@ def coil_sensitivities(
     coil_covariance : array (coils, coils), optional
         Of the coils' noise, as :func:`cofem.mri.noise_covariance` gives it. Without it they are
         taken to be equally noisy, unless one stands out.
+    n_axes : int, optional
+        2 or 3, how many axes an image has. None: four axes of ``kspace`` are those of a volume
+        where the middle of the second is by far the loudest, which a coil may be too.
 
     Returns
     -------
@@ -62,9 +66,11 @@ def coil_sensitivities(
     True
     """
     y = np.asarray(kspace)
-    if y.ndim == 3 or (y.ndim == 4 and _is_volume(y)):
+    if n_axes not in (None, 2, 3):
+        raise ValueError(f"n_axes must be 2 or 3, got {n_axes}")
+    if y.ndim == 3 or (y.ndim == 4 and (_is_volume(y) if n_axes is None else n_axes == 3)):
         y = y[None]
-    if y.ndim not in (4, 5):
+    if y.ndim not in (4, 5) or n_axes not in (None, y.ndim - 2):
         raise ValueError(f"kspace has shape {y.shape}; expected (coils, H, W)")
     if not 1 <= sets <= y.shape[1]:
         raise ValueError(f"sets must be from 1 to {y.shape[1]}, the coils, got {sets}")
