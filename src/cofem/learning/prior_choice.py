@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
 from cofem.learning.sites.findings import log_evidence, marginals_of, sites_of
 from cofem.learning.starts import (
+    HELD,
     End,
     EStepMaker,
     learn_mixture,
@@ -30,6 +32,12 @@ PRIORS = ("auto", "mixture", "ard")
 # Log evidences are known to one or two (``docs/notes/prior.md``). By so much a crowded end has to
 # be better than one that is not.
 CROWDED_HANDICAP = 2.0
+# And by so much one of the starts that hold the noise. If the model of another end were the true
+# one, an end would have evidence larger by g with a probability of at most e^-g (Markov's
+# inequality: the ratio of the two densities of y has mean one). FALSE_ALARM bounds it for all of
+# these starts together.
+FALSE_ALARM = 0.01
+HELD_HANDICAP = math.log(len(HELD) / FALSE_ALARM)
 # Options of CoFEM for coherent columns.
 COHERENT: dict[str, Any] = {"n_probes": 16, "probe_rtol": 1e-3, "shrinkage": False}
 
@@ -118,11 +126,12 @@ def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> li
 
 
 def _best(ends: Sequence[End], fits: Sequence[Learned]) -> Learned:
-    """Return the fit of the largest evidence; crowded ends have to be better by some."""
+    """Return the fit of the largest evidence; some ends have to be better by a handicap."""
 
     def score(i: int) -> float:
-        value = fits[i].outcome.reports[0].log_evidence
-        return value - CROWDED_HANDICAP * ends[i].crowded if value == value else -float("inf")
+        value, end = fits[i].outcome.reports[0].log_evidence, ends[i]
+        handicap = CROWDED_HANDICAP * end.crowded + HELD_HANDICAP * end.held
+        return value - handicap if value == value else -math.inf
 
     return fits[max(range(len(fits)), key=score)]
 

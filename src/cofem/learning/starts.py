@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cofem.backend import Array
 from cofem.learning.certificate import Certificate, certify, is_crowded
@@ -35,6 +35,10 @@ from cofem.model.model import Model
 STARTS = (10.0, 0.0, 100.0)
 # If the first start ends with a larger ratio than this, no other start is made.
 EXPLAINED = 30.0
+# The ratios at which the noise is held until the sites are at rest, for at most HOLD_ITERATIONS;
+# such starts are made if no end that is certified and not crowded has a larger ratio than FOUND.
+HELD = (100.0, 316.0, 1000.0)
+HOLD_ITERATIONS, FOUND = 60, 3.0
 # Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
 # The noise precision of an end that is not certified is still believed if the fit uses less than
@@ -50,12 +54,16 @@ EStepMaker = Callable[[Model], Sequence[EStep]]
 
 @dataclass(frozen=True)
 class End:
-    """Where one start of the learned prior ended; ``crowded``: too sure of one of several ends."""
+    """Where one start of the learned prior ended.
+
+    ``crowded``: too sure of one of several ends; ``held``: the noise was held at first.
+    """
 
     rule: Propagation
     found: LoopResult
     certificate: Certificate
     crowded: bool = False
+    held: bool = False
 
     @property
     def credible_noise(self) -> bool:
@@ -153,8 +161,46 @@ def learn_mixture(
             ends.append(_ended(rule, found, esteps))
             spent = int(found.history["products"][-1])
         if tol == 0 or _enough(ends[0], given):
-            break
+            return ends
+    silent = not any(noise.energy > 0 for noise in ends[0].rule.noises)
+    if not given and not silent and not any(_explains(end, FOUND) for end in ends):
+        last = ends[-1].found.history["products"]
+        end, spent = _held_end(
+            model, make, max_iter=max_iter, tol=tol, callback=callback, spent=spent
+        )
+        last[-1] = spent
+        ends += [] if end is None else [end]
     return ends
+
+
+def _held_end(
+    model: Model, make: EStepMaker, *, max_iter: int, tol: float, callback: Callback | None,
+    spent: int,
+) -> tuple[End | None, int]:  # fmt: skip
+    """Return the first end that explains y, of starts that hold the noise, and the products."""
+    for start in HELD:
+        held = model.with_noise([(1 + start) * task.noise_precision for task in model.tasks])
+        esteps, rule = make(held), Propagation(held, start, True, tol)
+        found = iterate(
+            held, esteps, rule, max_iter=min(max_iter, HOLD_ITERATIONS), tol=tol,
+            callback=callback, spent=spent,
+        )  # fmt: skip
+        spent = int(found.history["products"][-1])
+        if found.verdict is Verdict.STOPPED:
+            break
+        rule = rule.with_noise_of_each(held)
+        rule.impatient = True
+        found = iterate(
+            held, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
+        )
+        spent = int(found.history["products"][-1])
+        if found.verdict in (Verdict.HOPELESS, Verdict.STOPPED):
+            continue
+        end = replace(_ended(rule, found, esteps), held=True)
+        spent = int(found.history["products"][-1])
+        if _explains(end, EXPLAINED):
+            return end, spent
+    return None, spent
 
 
 def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
@@ -181,17 +227,20 @@ def with_own_noise(
         found = iterate(
             model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
         )
-        end = _ended(rule, found, esteps)
+        end = replace(_ended(rule, found, esteps), held=end.held)
         own, spent = end.rule.noise_precisions, int(found.history["products"][-1])
     return end
 
 
 def _enough(end: End, given: bool) -> bool:
+    return _explains(end, -math.inf if given else EXPLAINED)
+
+
+def _explains(end: End, ratio: float) -> bool:
+    """Whether an end can be believed, and its signal to noise ratio is above this one."""
     if end.certificate is not Certificate.GIVEN or end.crowded:
         return False
-    return given or all(
-        noise.ratio * noise.energy / noise.n_data > EXPLAINED for noise in end.rule.noises
-    )
+    return all(noise.ratio * noise.energy / noise.n_data > ratio for noise in end.rule.noises)
 
 
 def pruned_noise(
