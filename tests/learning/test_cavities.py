@@ -18,7 +18,7 @@ from cofem.learning.sites.matching import (
 )
 from cofem.learning.sites.shares import Seen
 from cofem.model.model import Model, Task, Tie
-from cofem.operators import Dense, FiniteDifference
+from cofem.operators import Convolution, Dense, FiniteDifference
 from cofem.solvers.probes import DiagonalEstimate
 from cofem.solvers.systems import ShiftedGram
 
@@ -124,6 +124,41 @@ def test_the_lowest_cavity_in_single_precision_where_sites_are_strong():
         others = np.diag(np.where(np.arange(M) == j, 0, alpha.astype(float)))
         exact.append(1 / np.linalg.inv(gram + others)[j, j] / field[j])
     assert ratio == pytest.approx(min(exact), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_of_two_neighbours_that_are_alike_rounding_does_not_choose(dtype):
+    # Of a convolution the columns before and after are equally close. Their cavities differ.
+    n, chosen = 64, np.array([20, 40])
+    operator = Convolution(0.9 ** np.arange(16), n)
+    random = np.random.default_rng(5)
+    alpha = np.exp(2 * random.normal(size=n)).astype(dtype)
+    field = np.ones(n, dtype)
+    gram = operator.to_dense().T @ operator.to_dense()
+    cavities = 1 / np.diag(np.linalg.inv(gram + np.diag(alpha.astype(float)))) - alpha
+    before, after = (cavities[np.concatenate([chosen, chosen + s])].min() for s in (-1, 1))
+    assert abs(before / after - 1) > 0.05
+    for sign in (1, -1):  # mirrored, the rounding is another one
+        turned = _Turned(operator, sign * 3e-7)
+        ratio, _ = lowest_ratio(
+            turned, lambda a: (ShiftedGram(operator, 1.0, a), None), alpha, field, chosen,
+            np.empty(n, dtype),
+        )  # fmt: skip
+        assert ratio == pytest.approx(before, rel=1e-3)
+
+
+class _Turned:
+    """Another operator's products, with an error that grows along a row."""
+
+    def __init__(self, operator, error):
+        self._operator, self._error = operator, error
+
+    def column_norms_squared(self, like):
+        return self._operator.column_norms_squared(like)
+
+    def gram(self, x):
+        ramp = 1 + self._error * np.arange(x.shape[1]) / x.shape[1] * 64
+        return self._operator.gram(x) * ramp.astype(x.dtype)
 
 
 def seen_of(random, tasks=1):

@@ -43,6 +43,9 @@ LOOK = 4
 MEMORY = 0.8
 # How many coordinates of the support are checked, each with the one whose column is most similar.
 LOOKED_AT = 4
+# Columns whose similarities differ by less than this share are alike, and the first of them is
+# looked at: of a convolution the neighbours on both sides are, and rounding must not choose.
+ALIKE = 1e-4
 # The relative tolerance of their linear systems, and the most CG steps: as many as a fit may take.
 SPOT_RTOL, SPOT_STEPS = 1e-4, 2000
 
@@ -235,7 +238,7 @@ def lowest_ratio(
     products = 2 * len(chosen)
     closeness = xp.abs(images) / xp.sqrt(xp.where(norms > 0, norms, xp.ones_like(norms)))
     apart = 1 - xp.abs(_unit_rows(chosen, like))
-    beside = backend.to_numpy(xp.argmax(closeness * apart, axis=1))
+    beside = backend.to_numpy(likest(closeness * apart))
     where = np.unique(np.concatenate([chosen, beside]))
     there = backend.from_numpy(where, alpha)
     own = xp.stack([xp.take(alpha, there), xp.take(field, there)])
@@ -256,6 +259,20 @@ def lowest_ratio(
         products += 2 * found.rows
         blocks.append(backend.to_numpy(xp.take(found.x, there, axis=1)))
     return min(_cavities(np.concatenate(blocks), expected, own_alpha) / expected), products
+
+
+def likest(closeness: Array) -> Array:
+    """Return for every row (C, D) of similarities the place of the first that is largest, (C,).
+
+    Examples
+    --------
+    >>> likest(np.array([[0.1, 0.9, 0.9000001], [0.1, 0.8, 0.9]]))
+    array([1, 2])
+    """
+    xp = backend.namespace(closeness)
+    largest = xp.max(closeness, axis=1, keepdims=True)
+    found: Array = xp.argmax(xp.astype(closeness >= (1 - ALIKE) * largest, xp.int32), axis=1)
+    return found
 
 
 def _cavities(block: np.ndarray, used: np.ndarray, alpha: np.ndarray) -> np.ndarray:
