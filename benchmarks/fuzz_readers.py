@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 import warnings
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from fuzz_seeds import bart, csv, hdf5, mat, minian, mtx, nifti, nifti_gz, npy, npz, saved, suite2p
 
 
 @dataclass(frozen=True)
@@ -39,65 +40,7 @@ class Reader:
     member: str = ""
 
 
-MATRIX = np.arange(12.0).reshape(3, 4)
-
-
-def _saved(folder: Path, name: str, write: Callable[[Path], Any]) -> Path:
-    path = folder / name
-    write(path)
-    return path
-
-
 # -- arrays, matrices, tables -----------------------------------------------------------------
-
-
-def _npy(folder: Path) -> list[Path]:
-    arrays = [MATRIX, MATRIX.astype(np.complex64), np.asfortranarray(MATRIX), np.arange(3)]
-    arrays.append(np.array([{"a": 1}], dtype=object))  # pickled: refused
-    return [_saved(folder, f"{i}.npy", lambda p, a=a: np.save(p, a)) for i, a in enumerate(arrays)]
-
-
-def _npz(folder: Path) -> list[Path]:
-    import scipy.sparse
-
-    sparse = scipy.sparse.csr_array(np.diag([1.0, 2.0, 3.0]))
-    return [
-        _saved(folder, "a.npz", lambda p: np.savez(p, phi=MATRIX)),
-        _saved(folder, "b.npz", lambda p: np.savez_compressed(p, phi=MATRIX, y=MATRIX[:, 0])),
-        _saved(folder, "c.npz", lambda p: scipy.sparse.save_npz(p, sparse)),
-        _saved(folder, "d.npz", lambda p: scipy.sparse.save_npz(p, sparse.tocoo())),
-    ]
-
-
-def _mtx(folder: Path) -> list[Path]:
-    texts = (
-        "%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n",
-        "%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 2.5\n3 1 -1e3\n",
-        "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n1 1\n3 1\n",
-        "%%MatrixMarket matrix coordinate complex hermitian\n% c\n2 2 1\n2 1 1 2\n",
-    )
-    return [_saved(folder, f"{i}.mtx", lambda p, t=t: p.write_text(t)) for i, t in enumerate(texts)]
-
-
-def _mat(folder: Path) -> list[Path]:
-    import scipy.io
-    import scipy.sparse
-
-    sparse = scipy.sparse.csc_array(np.diag([1.0, 2.0, 3.0]))
-    held: list[tuple[dict[str, Any], bool]] = [
-        ({"phi": MATRIX}, False), ({"phi": MATRIX, "y": MATRIX[0]}, True), ({"phi": sparse}, False),
-        ({"phi": MATRIX, "cell": {"a": 1}, "text": "b"}, False), ({"k": MATRIX + 1j}, False),
-    ]  # fmt: skip
-    return [
-        _saved(folder, f"{i}.mat", lambda p, h=h, c=c: scipy.io.savemat(p, h, do_compression=c))
-        for i, (h, c) in enumerate(held)
-    ]
-
-
-def _csv(folder: Path) -> list[Path]:
-    texts = ("a,b,c\n1,2,3\n4,5,6\n", "1;2\n3;4\n", "1 2\n3 4\n", "1+2j,3\n4,5j\n",
-             "time,c1,c2\n0.0,1,2\n0.1,2,3\n0.2,1,1\n")  # fmt: skip
-    return [_saved(folder, f"{i}.csv", lambda p, t=t: p.write_text(t)) for i, t in enumerate(texts)]
 
 
 def read_matrix(path: Path) -> None:
@@ -144,8 +87,8 @@ def _fit(max_iter: int = 3, **options: Any) -> Any:
 
 def _posteriors(folder: Path) -> list[Path]:
     return [
-        _saved(folder, "ard.npz", lambda p: _fit(prior="ard", noise_precision=1e4).save(p)),
-        _saved(folder, "mixture.npz", lambda p: _fit(prior="mixture").save(p)),
+        saved(folder, "ard.npz", lambda p: _fit(prior="ard", noise_precision=1e4).save(p)),
+        saved(folder, "mixture.npz", lambda p: _fit(prior="mixture").save(p)),
     ]
 
 
@@ -158,7 +101,7 @@ def load_posterior(path: Path) -> Any:
 
 
 def _checkpoints(folder: Path) -> list[Path]:
-    return [_saved(folder, "c.npz", lambda p: resume(p, 12))]
+    return [saved(folder, "c.npz", lambda p: resume(p, 12))]
 
 
 def resume(path: Path, iterations: int = 13) -> Any:
@@ -170,7 +113,7 @@ def _deconvolutions(folder: Path) -> list[Path]:
     from cofem.calcium import deconvolve, simulate
 
     found = deconvolve(simulate(n_cells=1, n_frames=60)[0], 30.0, n_jobs=1)
-    return [_saved(folder, "s.npz", found.save)]
+    return [saved(folder, "s.npz", found.save)]
 
 
 def load_deconvolution(path: Path) -> Any:
@@ -182,7 +125,7 @@ def load_deconvolution(path: Path) -> Any:
 
 def _trials(folder: Path) -> list[Path]:
     text = 'x,seed,method,nrmse\n0.02,0,EM/IRLS,2.1\n0.02,0,"CoFEM, our default",1.5\n0.0'
-    return [_saved(folder, "t.csv", lambda p: p.write_text(text))]
+    return [saved(folder, "t.csv", lambda p: p.write_text(text))]
 
 
 def read_trials(path: Path) -> Any:
@@ -195,7 +138,7 @@ def read_trials(path: Path) -> Any:
 
 def _store(name: str) -> Callable[[Path], list[Path]]:
     def make(folder: Path) -> list[Path]:
-        return [_saved(folder, name, go_on)]
+        return [saved(folder, name, go_on)]
 
     return make
 
@@ -215,67 +158,6 @@ def go_on(path: Path) -> Any:
 # -- microscopes and scanners ---------------------------------------------------------------------
 
 
-def _hdf5(folder: Path) -> list[Path]:
-    import h5py
-
-    def caiman(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            file["estimates/F_dff"] = MATRIX
-            file["estimates/idx_components"] = np.array([0, 2])
-            file["params/data/fr"] = 30.0
-
-    def fastmri(path: Path) -> None:
-        with h5py.File(path, "w") as file:
-            file["kspace"] = np.ones((2, 4, 4), np.complex64)
-            file["mask"] = np.ones(4)
-
-    return [_saved(folder, "caiman.h5", caiman), _saved(folder, "fastmri.h5", fastmri)]
-
-
-def _suite2p(folder: Path) -> list[Path]:
-    plane = folder / "plane0"
-    plane.mkdir()
-    rng = np.random.default_rng(0)
-    np.save(plane / "F.npy", rng.random((2, 30)) + 5)
-    np.save(plane / "Fneu.npy", rng.random((2, 30)))
-    np.save(plane / "iscell.npy", np.ones((2, 2)))
-    np.save(plane / "ops.npy", {"fs": 30.0, "neucoeff": 0.7})  # type: ignore[arg-type]
-    return [plane]
-
-
-def _minian(folder: Path) -> list[Path]:
-    import zarr
-
-    place = folder / "minian"
-    place.mkdir()
-    zarr.save(str(place / "C.zarr"), MATRIX)
-    return [place]
-
-
-def _bart(folder: Path) -> list[Path]:
-    place = folder / "bart"
-    place.mkdir()
-    (place / "k.hdr").write_text("# Dimensions\n4 4 1 1 1\n")
-    np.ones(16, np.complex64).tofile(place / "k.cfl")
-    return [place]
-
-
-def _nifti(folder: Path) -> list[Path]:
-    import nibabel
-
-    image = nibabel.Nifti1Image(np.ones((4, 4, 2), np.float32), np.eye(4))
-    plain = _saved(folder, "i.nii", lambda p: nibabel.save(image, p))
-    return [plain]
-
-
-def _nifti_gz(folder: Path) -> list[Path]:
-    (plain,) = _nifti(folder)
-    packed = folder / "i.nii.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    plain.unlink()
-    return [packed]
-
-
 def read_traces(path: Path) -> Any:
     """Read traces of a microscope."""
     from cofem.calcium.files import read_traces as read
@@ -291,12 +173,12 @@ def read_scan(path: Path) -> Any:
 
 
 READERS = {
-    "array .npy": Reader(read_array, ".npy", _npy),
-    "archive .npz": Reader(read_archive, ".npz", _npz, "zip"),
-    "matrix .npz": Reader(read_matrix, ".npz", _npz, "zip"),
-    "matrix .mtx": Reader(read_matrix, ".mtx", _mtx),
-    "matrix .mat": Reader(read_matrix, ".mat", _mat),
-    "matrix .csv": Reader(read_matrix, ".csv", _csv),
+    "array .npy": Reader(read_array, ".npy", npy),
+    "archive .npz": Reader(read_archive, ".npz", npz, "zip"),
+    "matrix .npz": Reader(read_matrix, ".npz", npz, "zip"),
+    "matrix .mtx": Reader(read_matrix, ".mtx", mtx),
+    "matrix .mat": Reader(read_matrix, ".mat", mat),
+    "matrix .csv": Reader(read_matrix, ".csv", csv),
     "posterior": Reader(load_posterior, ".npz", _posteriors, "zip"),
     "checkpoint": Reader(resume, ".npz", _checkpoints, "zip"),
     "deconvolution": Reader(load_deconvolution, ".npz", _deconvolutions, "zip"),
@@ -304,18 +186,18 @@ READERS = {
     "store, settings": Reader(go_on, "", _store("many"), member="settings.json"),
     "store, state": Reader(go_on, "", _store("many"), member="state.npy"),
     "store, zarr": Reader(go_on, "", _store("many.zarr"), member="zarr.json"),
-    "traces .csv": Reader(read_traces, ".csv", _csv),
-    "traces .mat": Reader(read_traces, ".mat", _mat),
-    "traces .h5": Reader(read_traces, ".h5", _hdf5),
-    "suite2p, F": Reader(read_traces, "", _suite2p, member="F.npy"),
-    "suite2p, ops": Reader(read_traces, "", _suite2p, member="ops.npy"),
-    "minian": Reader(read_traces, "", _minian, member="C.zarr/zarr.json"),
-    "scan .npz": Reader(read_scan, ".npz", _npz, "zip"),
-    "scan .mat": Reader(read_scan, ".mat", _mat),
-    "scan .h5": Reader(read_scan, ".h5", _hdf5),
-    "scan .hdr": Reader(read_scan, "", _bart, member="k.hdr"),
-    "scan .nii": Reader(read_scan, ".nii", _nifti),
-    "scan .nii.gz": Reader(read_scan, ".nii.gz", _nifti_gz, "gzip"),
+    "traces .csv": Reader(read_traces, ".csv", csv),
+    "traces .mat": Reader(read_traces, ".mat", mat),
+    "traces .h5": Reader(read_traces, ".h5", hdf5),
+    "suite2p, F": Reader(read_traces, "", suite2p, member="F.npy"),
+    "suite2p, ops": Reader(read_traces, "", suite2p, member="ops.npy"),
+    "minian": Reader(read_traces, "", minian, member="C.zarr/zarr.json"),
+    "scan .npz": Reader(read_scan, ".npz", npz, "zip"),
+    "scan .mat": Reader(read_scan, ".mat", mat),
+    "scan .h5": Reader(read_scan, ".h5", hdf5),
+    "scan .hdr": Reader(read_scan, "", bart, member="k.hdr"),
+    "scan .nii": Reader(read_scan, ".nii", nifti),
+    "scan .nii.gz": Reader(read_scan, ".nii.gz", nifti_gz, "gzip"),
 }
 
 

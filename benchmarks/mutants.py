@@ -24,21 +24,19 @@ import copy
 import csv
 import os
 import random
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutants_files import MUTATED, near_compiled, test_files
 from mutants_record import Record
 from mutants_tests import copy_tests, forget_compiled, importers, make_copy, preload, run
 
-MUTATED = ("learning", "solvers")
 SEED = 15
 KILLED = ("failed", "too slow")
 # Fused kernels and CUDA graphs: no test runs them without a GPU.
 NEEDS_A_GPU = "solvers/steps/cuda/"
-TESTED = ["tests/learning", "tests/solvers", "src/cofem/learning", "src/cofem/solvers"]
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -272,32 +270,6 @@ def main() -> None:
     judged = [verdicts[mutant.key] for mutant in mutants if mutant.key in verdicts]
     killed = sum(verdict in KILLED for verdict in judged)
     print(f"{killed} killed, {len(judged)} run, {len(mutants)} drawn")
-
-
-def near_compiled(folder: Path) -> list[str]:
-    """Return the test files that run what numba compiles without much around it.
-
-    Those of the solvers, and those that import a module that is compiled or imports such a one.
-    """
-    package = folder / "src" / "cofem"
-    paths = [path for part in MUTATED for path in (package / part).rglob("*.py")]
-    own = {p.relative_to(package).as_posix() for p in paths if "@compiled" in p.read_text("utf-8")}
-    imports = "|".join(
-        f"{whole} import|{whole.rpartition('.')[0]} import .*\\b{whole.rpartition('.')[2]}\\b"
-        for whole in (f"cofem.{n[:-3].replace('/', '.')}" for n in own | importers(package, own)[0])
-    )
-    return [
-        path.relative_to(folder).as_posix()
-        for path in sorted((folder / "tests").rglob("test_*.py"))
-        if "solvers" in path.parts or re.search(f"from ({imports})", path.read_text("utf-8"))
-    ]
-
-
-def test_files(folder: Path) -> list[str]:
-    """Return the files of tests, and those with examples."""
-    found = [p for part in TESTED for p in sorted((folder / part).rglob("*.py"))]
-    tests = [p for p in found if p.name.startswith("test_") or ">>>" in p.read_text("utf-8")]
-    return [path.relative_to(folder).as_posix() for path in tests]
 
 
 if __name__ == "__main__":

@@ -154,3 +154,17 @@ def test_other_operators_are_refused_by_name():
             BandedEStep(model.families[0], model.like)
         with pytest.raises(ValueError, match=text):
             banded_deviations(model.tasks[0], np.ones(6), 2, seed=0, like=y)
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_under_a_pull_it_is_the_dense_step(tasks):
+    model = model_of(*spikes((0.9,), 2, tasks=tasks))
+    [family] = model.families
+    random = np.random.default_rng(0)
+    alpha, pull = 10 ** random.uniform(-1, 2, 80), random.normal(size=(tasks, 80))
+    like = model.like
+    banded = BandedEStep(family, like).moments(alpha, None, 1, False, pull)
+    dense = CholeskyEStep(family, like).moments(alpha, None, 1, False, pull)
+    for name in ("mean", "variance", "cavity"):
+        np.testing.assert_allclose(getattr(banded, name), getattr(dense, name), rtol=1e-6)
+    assert banded.freedom == pytest.approx(dense.freedom)

@@ -6,7 +6,12 @@ import pytest
 from cofem import simulate
 from cofem.learning.loop import run_em
 from cofem.learning.moments.exact import CholeskyEStep
-from cofem.learning.moments.shrinkage import bounded_variance, mean_field, shrink
+from cofem.learning.moments.shrinkage import (
+    bounded_variance,
+    mean_field,
+    shrink,
+    shrink_report,
+)
 from cofem.model.model import Model, Task, Tie, initial_precision
 
 
@@ -141,3 +146,37 @@ def test_shrinkage_does_not_raise_the_error_along_em(law, iterations):
             errors[False] += np.mean((estimate - np.diag(H)) ** 2)
     # 80 draws of 256 coordinates each: means to a few per cent, differences of tens.
     assert errors[True] < errors[False]
+
+
+@pytest.mark.parametrize("units", ["of y", "of the columns"])
+def test_reported_variances_have_the_units_of_the_data(units):
+    random = np.random.default_rng(3)
+    alpha, theta, beta = 10 ** random.uniform(0, 2, 200), random.uniform(0.5, 2, 200), 30.0
+    exact = 1 / (alpha + 0.4 * beta * theta)
+    spread = exact * random.uniform(0.2, 0.6, 200)
+    variance = exact * (1 + 0.2 * random.standard_normal(200))
+    value, error = shrink_report(variance, spread, 8, alpha, theta, beta)
+    if units == "of y":  # 10⁻³ of the old one: all variances in the square of that
+        factor, scale, noise = 1e-6, 1.0, 1e6
+    else:
+        factor, scale, noise = 1 / random.uniform(0.01, 100, 200), 1.0, 1.0
+        scale = 1 / factor
+    found, its_error = shrink_report(
+        variance * factor, spread * factor, 8, alpha / factor, theta * scale, beta * noise
+    )
+    np.testing.assert_allclose(found, value * factor, rtol=1e-9)
+    np.testing.assert_allclose(its_error, error * factor, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_probes_that_are_not_scaled_say_the_same_in_other_units(shrinkage):
+    random = np.random.default_rng(1)
+    alpha, theta = 10 ** random.uniform(-1, 3, 900), random.uniform(0.5, 2, 900)
+    h, spread = synthetic(alpha / (alpha + 20.0 * theta), 8, 1)
+    options = {"n_probes": 8, "noise_precision": 1e4, "shrinkage": shrinkage}
+    scaled = bounded_variance(h, spread, alpha, theta, 1e4 * theta, scaled=True, **options)
+    plain = bounded_variance(
+        h / alpha, spread / alpha**2, alpha, theta, 1e4 * theta, scaled=False, **options
+    )
+    np.testing.assert_allclose(plain[0], scaled[0], rtol=1e-9)
+    assert plain[1] == pytest.approx(scaled[1])

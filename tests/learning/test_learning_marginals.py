@@ -1,5 +1,7 @@
 """Quantiles, draws and supports under the learned prior."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,3 +170,46 @@ def test_the_share_of_false_ones_is_kept():
     # A tenth is what is asked for; three standard errors of a binomial share.
     assert false / named < 0.1 + 3 * np.sqrt(0.1 * 0.9 / named)
     assert missed < 0.5 * true
+
+
+def cut_marginals():
+    """Three coordinates that are seen at 0.4, −0.2 and 1, under a spike and half-normal slabs."""
+    value, precision = np.array([0.4, -0.2, 1.0]), np.array([9.0, 4.0, 0.5])
+    nothing = np.zeros(3)
+    return Marginals(
+        value, precision, np.array([1.0, 2.0, 0.5]), np.array([0.0, 0.3, 6.0]),
+        np.array([0.5, 0.2, 0.3]), Tie(), True, nothing, nothing, nothing,
+    )  # fmt: skip
+
+
+def cut_by_quadrature(m, j):
+    """Return nodes x > 0, each slab's density (2, n) there and the spike's share, normalised."""
+    x = np.linspace(0, 12, 400_001)
+    seen = stats.norm.pdf(m.value[j], x, m.precision[j] ** -0.5)
+    slabs = [
+        weight * seen * 2 * stats.norm.pdf(x, 0, np.sqrt(scale / m.unit[j]))
+        for scale, weight in zip(m.scales[1:], m.weights[1:], strict=True)
+    ]
+    atom = m.weights[0] * stats.norm.pdf(m.value[j], 0, m.precision[j] ** -0.5)
+    slabs = np.array(slabs) * (x[1] - x[0])
+    total = atom + slabs.sum()
+    return x, slabs / total, atom / total
+
+
+def test_components_of_half_normal_slabs_are_those_of_quadrature():
+    m = cut_marginals()
+    for j in range(3):
+        _, slabs, atom = cut_by_quadrature(m, j)
+        np.testing.assert_allclose(m.shares()[:, j], [atom, *slabs.sum(axis=1)], rtol=1e-4)
+
+
+@pytest.mark.parametrize("p", [0.6, 0.9, 0.99])
+def test_quantiles_of_half_normal_slabs_are_those_of_quadrature(p):
+    m = cut_marginals()
+    m = replace(m, probability=1 - m.shares()[0])
+    found = m.quantile(p)
+    for j in range(3):
+        x, slabs, atom = cut_by_quadrature(m, j)
+        below = atom + np.cumsum(slabs.sum(axis=0))
+        wanted = x[np.searchsorted(below, p)] if p > atom else 0.0
+        assert found[j] == pytest.approx(wanted, abs=2e-4)

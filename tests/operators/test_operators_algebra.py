@@ -7,7 +7,7 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 from hypothesis import given, settings
-from operator_cases import assert_near, conv_matrix, random_array
+from operator_tools import assert_near, conv_matrix, random_array
 
 from cofem.operators import (
     DCT,

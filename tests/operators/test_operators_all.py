@@ -6,13 +6,8 @@ import pickle
 import array_api_strict
 import numpy as np
 import pytest
-from operator_cases import (
-    CASES,
-    DTYPES,
-    assert_near,
-    expected_dtype,
-    random_array,
-)
+from operator_cases import CASES, DTYPES
+from operator_tools import assert_near, expected_dtype, random_array
 
 import cofem.operators
 from cofem import backend

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from operator_cases import assert_near, random_array
+from operator_tools import assert_near, random_array
 
 import cofem
 from cofem.operators import as_operator, check_adjoint, from_physics

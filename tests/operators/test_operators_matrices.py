@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from operator_cases import assert_near, random_array
+from operator_tools import assert_near, random_array
 
 from cofem.operators import Dense, Diagonal, Identity, Sparse
 

@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.fft
-from operator_cases import assert_near, conv_matrix, random_array
+from operator_tools import assert_near, conv_matrix, random_array
 
 from cofem import backend
 from cofem.operators import (

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pylops")
 
 import pylops
-from operator_cases import random_array
+from operator_tools import random_array
 from pylops import signalprocessing as sp
 from pylops_cases import CASES, ELSEWHERE, REAL, public_classes
 

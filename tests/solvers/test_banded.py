@@ -1,58 +1,13 @@
-"""Banded posteriors against dense algebra in 60 digits, and against SciPy in double."""
+"""Banded posteriors against dense algebra in 60 digits: moments and evidence."""
 
 import mpmath
 import numpy as np
 import pytest
+from banded_cases import BOTH_ORDERS, KERNELS, dense, draw, exact_precision, tame
 from scipy.signal import lfilter
 from scipy.stats import multivariate_normal
 
 from cofem.solvers.banded import factors as banded
-from cofem.solvers.banded import traces as banded_traces
-
-KERNELS = {
-    "fast": (0.5,),
-    "slow": (0.9999,),
-    "alternating": (-0.9,),
-    "double pole": (2 * 0.95, -(0.95**2)),
-    "double pole near one": (2 * 0.9999, -(0.9999**2)),
-    "double pole at one": (2.0, -1.0),
-    "rise and decay": (0.99 + 0.5, -0.99 * 0.5),
-    "complex near one": (2 * 0.9999 * np.cos(0.001), -(0.9999**2)),
-    "complex": (2 * 0.97 * np.cos(0.7), -(0.97**2)),
-    "quarter turn": (0.0, -0.9),
-    "opposite signs": (0.1, 0.72),
-    "both negative": (-1.7, -0.72),
-    "order one in disguise": (0.9, 0.0),
-}
-
-
-def draw(kernel, seed, n, kind):
-    """α over twenty orders of magnitude, β over eight, and data from the model."""
-    random = np.random.default_rng(seed)
-    alpha = 10 ** random.uniform(-6, 14, n)
-    if kind == "events":  # mostly silent, the case that sparse learning ends in
-        alpha = np.where(random.random(n) < 0.15, 10 ** random.uniform(-6, 0, n), 1e14)
-    beta = np.full(n, 10 ** random.uniform(-2, 6))
-    if kind == "uneven":
-        beta = 10 ** random.uniform(-2, 6, n) * (random.random(n) < 0.8)
-    z = random.standard_normal(n) / np.sqrt(alpha)
-    noise = random.standard_normal(n) / np.sqrt(np.where(beta > 0, beta, 1))
-    return lfilter([1.0], np.append(1.0, -np.array(kernel)), z) + noise, alpha, beta
-
-
-def exact_precision(kernel, alpha, beta):
-    """Φ and A = ΦᵀBΦ + diag(α) in 60 digits; call it inside their workdps."""
-    n = len(alpha)
-    g = [mpmath.mpf(float(c)) for c in kernel]
-    k = [mpmath.mpf(1)]
-    for t in range(1, n):
-        k.append(mpmath.fsum(c * k[t - 1 - i] for i, c in enumerate(g) if t > i))
-    phi = mpmath.matrix(n, n)
-    for i in range(n):
-        for j in range(i + 1):
-            phi[i, j] = k[i - j]
-    alpha, beta = (mpmath.diag([mpmath.mpf(float(x)) for x in v]) for v in (alpha, beta))
-    return phi, phi.T * beta * phi + alpha
 
 
 def exact(kernel, y, alpha, beta):
@@ -112,24 +67,6 @@ def test_right_to_rounding_on_longer_traces(kernel, kind, seed):
     mean, size, variance, *_ = exact(kernel, y, alpha, beta)
     assert relative(found.variance, variance, variance) < 1e-11
     assert relative(found.mean, mean, size) < 1e-10
-
-
-# -- in double precision, where dense algebra is good enough -------------------
-
-
-def tame(kernel, seed, n=40):
-    random = np.random.default_rng(seed)
-    alpha, beta = 10 ** random.uniform(-1, 2, n), 10 ** random.uniform(0, 2, n)
-    z = random.standard_normal(n) / np.sqrt(alpha)
-    clean = lfilter([1.0], np.append(1.0, -np.array(kernel)), z)
-    return clean + random.standard_normal(n) / np.sqrt(beta), alpha, beta
-
-
-def dense(kernel, n):
-    return lfilter([1.0], np.append(1.0, -np.array(kernel)), np.eye(n), axis=0)
-
-
-BOTH_ORDERS = [(0.95,), (0.95 + 0.6, -0.95 * 0.6)]
 
 
 @pytest.mark.parametrize("kernel", BOTH_ORDERS)
@@ -211,145 +148,6 @@ def test_units_change_nothing_but_units(kernel, scale):
         banded.deviations(kernel, alpha, beta, normal) * scale,
         rtol=1e-13,
     )
-
-
-@pytest.mark.parametrize("kernel", BOTH_ORDERS)
-def test_rows_are_independent_and_broadcast(kernel, monkeypatch):
-    random = np.random.default_rng(0)
-    y = random.standard_normal((2, 3, 50))
-    alpha = 10 ** random.uniform(-2, 3, (3, 50))
-    beta = 10 ** random.uniform(0, 2, (2, 1, 1))
-    found = banded.moments(kernel, y, alpha, beta)
-    monkeypatch.setattr(banded_traces, "SAMPLES_PER_THREAD", 10)
-    monkeypatch.setenv("COFEM_NUM_THREADS", "2")
-    threaded = banded.moments(kernel, y, alpha, beta)
-    for i in range(2):
-        for j in range(3):
-            alone = banded.moments(kernel, y[i, j], alpha[j], beta[i, 0, 0])
-            for name in alone._fields:
-                value = np.asarray(getattr(alone, name))
-                np.testing.assert_array_equal(getattr(found, name)[i, j], value)
-                np.testing.assert_array_equal(getattr(threaded, name)[i, j], value)
-
-
-@pytest.mark.parametrize("kernel", BOTH_ORDERS)
-@pytest.mark.parametrize("beta", [30.0, np.linspace(1, 60, 50)])
-def test_rows_with_one_prior_share_their_covariance(kernel, beta):
-    random = np.random.default_rng(0)
-    y, alpha = random.standard_normal((4, 50)), 10 ** random.uniform(-2, 3, 50)
-    found = banded.moments(kernel, y, alpha, beta)
-    apart = banded.moments(kernel, y, np.tile(alpha, (4, 1)), beta)
-    for name in found._fields:
-        np.testing.assert_array_equal(getattr(found, name), getattr(apart, name))
-
-
-@pytest.mark.parametrize("kernel", BOTH_ORDERS)
-def test_rows_with_a_noise_precision_each_have_a_covariance_each(kernel):
-    random = np.random.default_rng(0)
-    y, alpha = random.standard_normal((3, 50)), 10 ** random.uniform(-2, 3, 50)
-    beta = np.array([[1.0], [30.0], [500.0]])
-    found = banded.moments(kernel, y, alpha, beta)
-    for i in range(3):
-        alone = banded.moments(kernel, y[i], alpha, float(beta[i, 0]))
-        for name in found._fields:
-            np.testing.assert_array_equal(getattr(found, name)[i], getattr(alone, name))
-
-
-@pytest.mark.parametrize("kernel", BOTH_ORDERS)
-def test_single_precision_and_views_are_computed_in_double(kernel):
-    y, alpha, beta = tame(kernel, 0)
-    single = banded.moments(kernel, y.astype(np.float32), alpha, beta)
-    double = banded.moments(kernel, y.astype(np.float32).astype(float), alpha, beta)
-    np.testing.assert_array_equal(single.mean, double.mean)
-    strided = np.stack([y, y], axis=-1)[:, 0]
-    strided.flags.writeable = False
-    np.testing.assert_array_equal(
-        banded.moments(kernel, strided, alpha, beta).mean,
-        banded.moments(kernel, y, alpha, beta).mean,
-    )
-
-
-# -- draws ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-@pytest.mark.parametrize("seed", range(2))
-def test_draws_have_the_posterior_covariance(kernel, seed):
-    _, alpha, beta = tame(kernel, seed, n=25)
-    beta[3] = 0.0
-    root = banded.deviations(kernel, alpha, beta, np.eye(25)).T
-    # In double precision the inverse itself is off by 1e-12 near a double pole at one.
-    with mpmath.workdps(60):
-        _, precision = exact_precision(kernel, alpha, beta)
-        covariance = np.array(mpmath.inverse(precision).tolist(), dtype=float)
-    np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-8, atol=1e-12)
-
-
-@pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
-def test_draws_keep_their_digits_where_alpha_spans_twenty_orders(kernel):
-    y, alpha, beta = draw(kernel, 5, 40, "wide")
-    root = banded.deviations(kernel, alpha, beta, np.eye(40)).T
-    variance = banded.moments(kernel, y, alpha, beta).variance
-    np.testing.assert_allclose(np.sum(root**2, axis=1), variance, rtol=1e-9)
-
-
-@pytest.mark.parametrize("kernel", BOTH_ORDERS)
-def test_samples_scatter_around_the_mean(kernel):
-    y, alpha, beta = tame(kernel, 1)
-    draws = banded.sample(kernel, y, alpha, beta, n_samples=4000, seed=3)
-    found = banded.moments(kernel, y, alpha, beta)
-    # 40 standard normal numbers stay below 4.5 but once in 3,700 seeds.
-    score = (draws.mean(axis=0) - found.mean) / np.sqrt(found.variance / 4000)
-    assert np.max(np.abs(score)) < 4.5
-    again = banded.sample(kernel, y, alpha, beta, n_samples=4000, seed=3)
-    np.testing.assert_array_equal(draws, again)
-
-
-# -- what is refused -----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "text"),
-    [
-        (((0.9, 0.0, 0.0), np.ones(4), np.ones(4), 1.0), ValueError, "1 or 2 numbers"),
-        (((), np.ones(4), np.ones(4), 1.0), ValueError, "1 or 2 numbers"),
-        (((np.nan,), np.ones(4), np.ones(4), 1.0), ValueError, "coefficients"),
-        (((0.9,), np.ones(4) + 1j, np.ones(4), 1.0), TypeError, "y must be real"),
-        (((0.9,), np.array(["a"]), np.ones(1), 1.0), TypeError, "y must hold numbers"),
-        (((0.9,), np.ones((2, 0)), np.ones(1), 1.0), ValueError, "y must be traces"),
-        (((0.9,), np.ones(4), np.ones(3), 1.0), ValueError, "alpha of shape"),
-        (((0.9,), np.ones(4), np.zeros(4), 1.0), ValueError, "alpha must be positive"),
-        (((0.9,), np.ones(4), np.full(4, np.nan), 1.0), ValueError, "alpha must be positive"),
-        (((0.9,), np.ones(4), np.ones(4), -1.0), ValueError, "noise_precision"),
-        (((0.9,), np.ones(4), np.ones(4), np.inf), ValueError, "noise_precision"),
-        (((0.9,), np.ones(4), np.ones(4), np.ones(3)), ValueError, "noise_precision of shape"),
-        (((0.9,), np.array([1, np.nan]), np.ones(2), 1.0), ValueError, "y contains NaN"),
-    ],
-)
-def test_bad_input_is_named(arguments, error, text):
-    with pytest.raises(error, match=text):
-        banded.moments(*arguments)
-
-
-def test_samples_are_of_one_trace():
-    with pytest.raises(ValueError, match="one trace"):
-        banded.sample((0.9,), np.ones((2, 3)), np.ones(3), 1.0, 5)
-
-
-# -- corners -------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", [(0.0,), (0.9,), (0.0, 0.0), (1.5, -0.6)])
-@pytest.mark.parametrize("n", [1, 2, 3])
-def test_traces_shorter_than_the_recursion(kernel, n):
-    y, alpha, beta = tame(kernel, 0, n=n)
-    phi = dense(kernel, n)
-    covariance = np.linalg.inv(phi.T @ (beta[:, None] * phi) + np.diag(alpha))
-    found = banded.moments(kernel, y, alpha, beta)
-    np.testing.assert_allclose(found.mean, covariance @ phi.T @ (beta * y), rtol=1e-12)
-    np.testing.assert_allclose(found.variance, np.diag(covariance), rtol=1e-12)
-    root = banded.deviations(kernel, alpha, beta, np.eye(n)).T
-    np.testing.assert_allclose(root @ root.T, covariance, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("kernel", [(1.0,), (2.0, -1.0), (0.0, -1.0)])

@@ -116,3 +116,20 @@ def test_a_start_within_the_tolerance_must_balance_too():
     assert loose.steps[0] == 0  # within the tolerance,
     assert ratio(loose.x[0]) > 1e-3  # and out of balance
     assert ratio(strict.x[0]) <= 1.01e-3
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1e4])
+def test_the_joint_rule_does_not_depend_on_units(unit):
+    system = random_system(0, "float64")
+    rhs = draw(np.random.default_rng(1), (4, system.dense.shape[0]), "float64")
+    options = {"rtol": 1e-4, "joint": True, "preconditioner": system.jacobi}
+    one, other = (solve(system.gram, rhs * scale, **options) for scale in (1.0, unit))
+    np.testing.assert_array_equal(other.steps, one.steps)
+    np.testing.assert_allclose(other.x, unit * one.x, rtol=1e-9, atol=1e-12 * unit)
+
+
+def test_no_right_hand_sides_are_no_work():
+    system = random_system(0, "float64")
+    found = solve(system.gram, np.zeros((0, system.dense.shape[0])))
+    assert found.x.shape == (0, system.dense.shape[0])
+    assert (found.rows, len(found.steps)) == (0, 0)

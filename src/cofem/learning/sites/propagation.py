@@ -106,8 +106,7 @@ class Propagation(MatchedSites):
     @property
     def alpha(self) -> Array:
         """The precisions of the sites of the first family, at the true noise precision."""
-        ratio = backend.column(self.noises[0].ratio, self.precisions[0])
-        found: Array = self.precisions[0] * ratio
+        found: Array = self.precisions[0] * backend.column(self.ratios[0], self.precisions[0])
         return found
 
     @property
@@ -256,8 +255,7 @@ class Propagation(MatchedSites):
         self.prior = replace(self.prior, weights=kept["weights"])
         self.iteration, self._quiet, self._nearly = (int(n) for n in kept["counts"])
         for i in range(len(self.precisions)):
-            like = self.precisions[i]
-            self.precisions[i] = backend.from_numpy(kept[f"precision_{i}"], like)
+            self.precisions[i] = backend.from_numpy(kept[f"precision_{i}"], self.precisions[i])
             self.pulls[i] = backend.from_numpy(kept[f"pull_{i}"], self.pulls[i])
 
     # -- steps -------------------------------------------------------------------

@@ -1,0 +1,3 @@
+"""Simulated cells."""
+
+RATE = 30.0
