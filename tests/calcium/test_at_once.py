@@ -140,6 +140,15 @@ def test_cells_together_are_cells_one_by_one(kind, case):
     assert both(dff, settings, kind) == 2
 
 
+def test_walks_that_rise_are_alike():
+    """So much noise that jumps are not sure: part of the walk is in the spikes."""
+    dff, _ = simulate(3, 400, framerate=60.0, rate=5.0, noise_std=0.6, seed=8)
+    settings = settings_of(60.0, **QUICK)
+    assert both(dff, settings, "numpy") == 3
+    (_, frames, _), *_ = fitting.fit_together(dff, settings, None, 3)
+    assert np.any(frames["spikes"] > frames["mean"])
+
+
 def test_cells_that_cannot_be_fitted_are_in_no_batch():
     dff, _ = simulate(5, 90, framerate=30.0, noise_std=0.05, seed=5)
     dff[0, 30:40] = np.nan  # a gap

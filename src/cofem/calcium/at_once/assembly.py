@@ -23,7 +23,8 @@ from cofem.calcium.jumps.counting import (
 )
 from cofem.calcium.jumps.fitting import JITTER
 from cofem.calcium.jumps.search import Found
-from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE
+from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants
+from cofem.calcium.jumps.unsure import WALK_SECONDS, certainty
 
 
 def assembled(
@@ -38,7 +39,8 @@ def assembled(
 ) -> tuple[dict[str, Array], dict[str, np.ndarray]]:
     """Return arrays over frames (C, n), and numbers (C,), by the names of ``CellFit``.
 
-    ``framerate`` is that of the working frames, of ``factor`` frames each.
+    ``framerate`` is that of the working frames, of ``factor`` frames each. Besides these the
+    numbers have "certainty", that of the jumps.
     """
     xp = backend.namespace(baseline)
     n = baseline.shape[1]
@@ -58,7 +60,7 @@ def assembled(
     size = spread_out(gaussian(jumps.number, jitter), factor, n)
     active = spread_out(gaussian(jumps.active, jitter), factor, n)
     tall = height / column(unit) * size
-    sizes, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate)
+    sizes, sure, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate)
     one_spike = unit * sizes
     spikes = height * size
     if settings.threshold is not None:
@@ -90,6 +92,7 @@ def assembled(
         "iterations": np.array([one.evaluations for one in found]),
         "change": np.zeros(len(noise)),
         "converged": np.ones(len(noise), bool),
+        "certainty": sure,
         "message": np.full(len(noise), "", dtype=object),
     }
     return frames, cells
@@ -164,8 +167,8 @@ def _counted(
     per_second: np.ndarray,
     tau_d: np.ndarray,
     framerate: float,
-) -> tuple[np.ndarray, Array]:
-    """Return the size of a spike (C,), and the trust in every frame's jump (C, n).
+) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Return the size of a spike and how sure jumps are (C,), and the trust in a frame's (C, n).
 
     Segments as in ``counting.segments``, of all rows in one list: a column that is never on
     ends each.
@@ -194,7 +197,7 @@ def _counted(
         which = xp.maximum(which, 0 * which)
         named = xp.reshape(xp.take(shares, xp.reshape(which, (-1,))), (rows, n))
         trust = xp.where(on[:, :n], named, usual)
-    return _sizes(counted, n, per_second * own, tau_d), trust
+    return *_sizes(counted, n, per_second * own, tau_d), trust
 
 
 def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
@@ -206,12 +209,33 @@ def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
 
 def _sizes(
     counted: list[Any], n: int, heights_per_second: np.ndarray, tau_d: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
     kept = counted.pop()
     start, stop, chance, height = (x[kept] for x in counted)
     edges = np.searchsorted(start // (n + 1), np.arange(len(tau_d) + 1))
-    out = np.empty(len(tau_d))
+    out, sure = np.empty(len(tau_d)), np.empty(len(tau_d))
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
         mine = Segments(start[a:b], stop[a:b], chance[a:b], height[a:b])
         out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine)
-    return out
+        sure[i] = certainty(mine)
+    return out, sure
+
+
+def walk_upward(
+    jumps: ManyJumps, tables: Tables, constants: list[Constants], framerate: float
+) -> Array:
+    """Return by how much every walk rises (C, n), in noises: ``jumps.unsure.walk_upward``."""
+    xp = backend.namespace(jumps.calcium)
+
+    def column(values: list[float]) -> Array:
+        return backend.from_numpy(np.array(values), jumps.calcium)[:, None]
+
+    decay = column([math.exp(-1 / (one.tau_d * framerate)) for one in constants])
+    bend = column([max(one.curvature, 0.0) * one.height / HEIGHT for one in constants])
+    calcium = jumps.calcium
+    before = xp.concat([calcium[:, :1], calcium[:, :-1]], axis=1)
+    gain = 1 + bend * decay * xp.maximum(before, 0 * before)
+    rise = calcium - decay * before - gain * jumps.number
+    rise = xp.concat([0 * rise[:, :2], rise[:, 2:]], axis=1)
+    smooth = gaussian(rise, np.full(len(constants), WALK_SECONDS * framerate))
+    return tables.height[:, None] * xp.maximum(smooth, 0 * smooth)

@@ -15,7 +15,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.calcium.at_once import doubting, levels
-from cofem.calcium.at_once.assembly import assembled
+from cofem.calcium.at_once.assembly import assembled, spread_out, walk_upward
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
 from cofem.calcium.at_once.preparing import Prepared, chosen, prepared
 from cofem.calcium.at_once.tables import Tables, build_tables
@@ -24,6 +24,7 @@ from cofem.calcium.jumps import fitting as one_cell
 from cofem.calcium.jumps.doubts import Signs, doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
 from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
+from cofem.calcium.jumps.unsure import share_of_walk
 
 # Cells that are answered together; while some are computed, the others ask.
 TURNS = 2
@@ -79,16 +80,40 @@ def fit_together(
                                         settings.framerate, MIN_FRAMES)[0]  # fmt: skip
             above = data.y[own, :] * backend.from_numpy(data.noise[own], dff)[:, None]
             left = xp.where(data.seen[own, :], above, 0 * above + math.nan) - explained
+            together, sure = doubting.neighbours(left), cells.pop("certainty")
+            if settings.threshold is None:
+                frames["spikes"] = frames["spikes"] + _of_walk(
+                    jumps, tables, found[own], data, own, sure, together
+                )
             given_level = given is not None or not settings.maximin
             cells["message"] = _messages(
-                left, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
+                together, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
                 settings.window, _recorded(data, own, given_level),
             )  # fmt: skip
             yield there[good][mine], frames, cells
 
 
+def _of_walk(
+    jumps: ManyJumps,
+    tables: Tables,
+    found: list[Found],
+    data: Prepared,
+    own: slice,
+    sure: np.ndarray,
+    together: tuple[np.ndarray, np.ndarray],
+) -> Array:
+    """Return what the walks hold of the spikes (C, n), in dF/F; see ``jumps.unsure``."""
+    xp = backend.namespace(data.y)
+    expected = backend.to_numpy(xp.sum(jumps.active, axis=1))
+    told = zip(sure, expected, *together, strict=True)
+    share = np.array([share_of_walk(*map(float, one)) for one in told])
+    upward = walk_upward(jumps, tables, [one.constants for one in found], data.framerate)
+    scale = backend.from_numpy(share * data.noise[own], data.y)[:, None]
+    return scale * spread_out(upward, data.factor, data.baseline.shape[1])
+
+
 def _messages(
-    left: Array,
+    together: tuple[np.ndarray, np.ndarray],
     jumps: ManyJumps,
     tables: Tables,
     lone: np.ndarray,
@@ -98,14 +123,17 @@ def _messages(
     window: float,
     recorded: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """Return what there is to say about every cell; ``left`` (C, n) is what the fit leaves."""
-    xp = backend.namespace(left)
+    """Return what there is to say about every cell.
+
+    ``together`` is how neighbouring frames correlate in what the fit leaves.
+    """
+    xp = backend.namespace(jumps.active)
     gains = doubting.upright_gains(tables, stretch.y, stretch.seen, framerate, window)
     active = levels.stretches(jumps.active, stretch.starts, stretch.length)
     expected = backend.to_numpy(xp.sum(active, axis=1))
     signs = zip(
         lone.tolist(), cells["tau_d"].tolist(), cells["at_limit"].tolist(),
-        *(x.tolist() for x in doubting.neighbours(left)), expected.tolist(), gains.tolist(),
+        *(x.tolist() for x in together), expected.tolist(), gains.tolist(),
         *(x.tolist() for x in recorded), strict=True,
     )  # fmt: skip
     return np.array([doubts(Signs(*sign)) for sign in signs], dtype=object)

@@ -17,6 +17,7 @@ from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
+from cofem.calcium.jumps.unsure import certainty, share_of_walk, walk_upward
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -80,14 +81,20 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
     jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
-    fit = _assemble(jumps, states, found, noise, above, baseline, settings)
+    fit, sure = _assemble(jumps, states, found, noise, above, baseline, settings)
     left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
     unit = noise_at_30(noise, above.framerate)
     reach, steady = (0.0, 0.0) if given else course(baseline)
+    together = neighbours(left)
+    share = share_of_walk(sure, float(jumps.active.sum()), *together)
+    if share > 0 and settings.threshold is None:
+        upward = walk_upward(jumps, found.constants, above.framerate)
+        upward = spread_out(upward, above.factor, len(dff))
+        fit = replace(fit, spikes=fit.spikes + share * states.height * noise * upward)
     signs = Signs(
-        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected, gain,
+        int(lone.sum()), fit.tau_d, fit.at_limit, *together, expected, gain,
         reach / unit, steady, float(np.quantile(y[there], LARGE_SHARE)) * noise / unit,
         *top_noise(y),
     )  # fmt: skip
@@ -180,7 +187,8 @@ def _assemble(
     above: Binned,
     baseline: np.ndarray,
     settings: Settings,
-) -> CellFit:
+) -> tuple[CellFit, float]:
+    """Return the fit, and how sure its jumps are."""
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
     unit = noise_at_30(noise, above.framerate)
@@ -200,7 +208,7 @@ def _assemble(
             zi=[states.rise * fluorescence[0]],
         )[0]  # fmt: skip
     level = baseline + noise * constants.level
-    return CellFit(
+    fit = CellFit(
         spikes=spikes,
         mean=height * size,
         std=height * np.repeat(jumps.spread, factor)[:n] / math.sqrt(factor),
@@ -223,6 +231,7 @@ def _assemble(
         converged=True,
         message="",
     )
+    return fit, certainty(events)
 
 
 def spread_out(x: np.ndarray, factor: int, n: int) -> np.ndarray:

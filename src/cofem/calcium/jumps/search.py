@@ -22,7 +22,8 @@ from cofem.calcium.indicators import Indicator
 from cofem.calcium.jumps.passes import log_evidence
 from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants, build_states
 
-START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.1, rate=1.0, walk=0.5, level=0.5)
+# The response starts linear: a curve is then there because the trace asks for it.
+START = Constants(tau_d=0.7, tau_r=0.03, curvature=0.0, rate=1.0, walk=0.5, level=0.5)
 # How far a constant may go, and by how much at once, in proportion or not.
 LOWEST = Constants(0.1, 0.005, curvature=-0.3, rate=0.05, walk=0.0, level=-4.0, height=1.0)
 # Jumps may be smaller than they start in a trace that does not reach three of them; in others
@@ -39,9 +40,9 @@ ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
 # The rise is known within a factor of two, with a name or without: expression and temperature
 # move it. A trace with a handful of spikes would take any.
 RISE_SPREAD = 0.7
-# A response that saturates (κ < 0) must be 20 times as probable as one that does not: strong
+# A curved response, of either sign, must be 20 times as probable as a linear one: strong
 # evidence (Kass & Raftery 1995). A trace that says nothing would take it as soon as another.
-LOG_SATURATION = -math.log(20)
+LOG_CURVED = -math.log(20)
 # In longer frames than these (Hz) several spikes add up, and what their sum lacks is taken for a
 # curve: at 8 Hz correlations with true spikes fell by .005.
 SATURATION_RATE = 15.0
@@ -188,7 +189,7 @@ def _climb(
 
 def _log_prior(at: Constants, indicator: Indicator | None, fixed: Mapping[str, float]) -> float:
     centre = START if indicator is None else indicator
-    prior = LOG_SATURATION if "curvature" not in fixed and at.curvature < 0 else 0.0
+    prior = LOG_CURVED if "curvature" not in fixed and at.curvature != 0 else 0.0
     if "tau_d" not in fixed:
         spread = ANY_SPREAD if indicator is None else NAMED_SPREAD
         prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
