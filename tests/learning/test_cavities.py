@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cofem.learning.moments.mean_field import MEMORY, Cavities, lowest_ratio
+from cofem.learning.moments.mean_field import MEMORY, Cavities
+from cofem.learning.moments.spot_check import lowest_ratio
 from cofem.learning.sites.matching import (
     STRONGEST,
     WEAKEST,

@@ -127,6 +127,33 @@ def test_probabilities_weigh_both_explanations():
     assert not cofem.fit(*unsure[:2]).support().any()
 
 
+def test_ends_of_equal_evidence_are_averaged(monkeypatch):
+    """Mean and variance are those of the mixture of both; with a large margin one of them is."""
+    phi, y, _ = problem(3, 30, 120)
+    kept = dense.averaged
+    seen = []
+
+    def spy(known, shares):
+        seen.append((*known, shares))
+        return kept(known, shares)
+
+    monkeypatch.setattr(dense, "averaged", spy)
+    monkeypatch.setattr(dense, "sigmoid", lambda odds: 0.4)
+    post = cofem.fit(phi, y)
+    one, other, (share, _) = seen[0]
+    posts = [np.asarray(m.mean).ravel() for m in (one, other)]
+    mean = share * posts[0] + (1 - share) * posts[1]
+    np.testing.assert_allclose(post.mean, mean, rtol=1e-9)
+    second = [np.asarray(m.variance + m.mean**2).ravel() for m in (one, other)]
+    variance = share * second[0] + (1 - share) * second[1] - mean**2
+    np.testing.assert_allclose(post.variance, variance, rtol=1e-6)
+    low, high = post.interval(0.9)
+    np.testing.assert_allclose((high - low) / 2, 1.6449 * post.std, rtol=1e-3)
+    assert share == pytest.approx(0.4)
+    assert "averaged with a sparse one, which has 60%" in post.message
+    assert np.isfinite(post.sample(3, seed=0)).all()
+
+
 def test_a_dense_posterior_can_all_that_others_can(tmp_path):
     phi, y, _ = problem(4, 60, 120)
     post = cofem.fit(phi, y)

@@ -22,7 +22,7 @@ import numpy as np
 from cofem import backend
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.gaussian import EStep
-from cofem.learning.moments.mean_field import LOOKED_AT
+from cofem.learning.moments.spot_check import LOOKED_AT
 from cofem.learning.sites.matching import squared_lengths
 from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation

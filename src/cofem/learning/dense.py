@@ -23,6 +23,7 @@ from cofem.learning.certificate import Certificate
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import iterate
 from cofem.learning.moments.spectrum import Spectrum, spectrum
+from cofem.learning.sites.averages import LEAST_SHARE, NO_SPIKE, averaged, sigmoid
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import EXPLAINED, End, EStepMaker
@@ -32,8 +33,6 @@ from cofem.model.model import Model
 # The range of v λ, the signal to noise ratio, and how many values are looked at before the best
 # is refined.
 RANGE, VALUES = (1e-6, 1e12), 200
-# The weight of the spike: as good as none, with a logarithm.
-NO_SPIKE = 1e-300
 # The evidence of a sparse end is known to about one. With fewer data than unknowns its slabs may
 # weigh only so much, so that it cannot say that z is dense; if its evidence is not larger by
 # more than MARGIN there, the dense end is taken. With more data it can, and no margin is needed.
@@ -138,12 +137,19 @@ def margin(model: Model) -> float:
 
 
 def unless_sparse(dense: Learned, sparse: Learned) -> Learned:
-    """Return the dense fit, unless a sparse one under the mixture has more evidence."""
+    """Return the dense fit, the sparse one, or their average where the evidence is about equal."""
     gain = dense.outcome.reports[0].log_evidence - sparse.outcome.reports[0].log_evidence
-    if not gain > -margin(dense.model):
+    share = sigmoid(gain + margin(dense.model))
+    if not share > LEAST_SHARE:
         return sparse
     assert isinstance(sparse.marginals, Marginals)
-    return weighed(dense, gain, sparse.marginals.probability)
+    chosen = weighed(dense, gain, sparse.marginals.probability)
+    if share > 1 - LEAST_SHARE:
+        return chosen
+    chosen.outcome.found.note = f"; averaged with a sparse one, which has {1 - share:.0%} of both"
+    assert isinstance(chosen.marginals, Marginals)
+    known = replace(sparse.marginals, probability=chosen.marginals.probability)
+    return replace(chosen, marginals=averaged([chosen.marginals, known], [share, 1 - share]))
 
 
 def unless_ard(dense: Learned, ard: Learned) -> Learned:
@@ -166,7 +172,7 @@ def weighed(dense: Learned, gain: float, otherwise: Any) -> Learned:
     ``gain`` is by how much its log evidence is larger than that of the sparse one, and
     ``otherwise`` the probabilities under that one.
     """
-    share = 1 / (1 + math.exp(min(RARE - gain, 700.0)))
+    share = sigmoid(gain - RARE)
     marginals = dense.marginals
     assert isinstance(marginals, Marginals)
     xp = backend.namespace(marginals.probability)

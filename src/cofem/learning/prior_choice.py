@@ -13,7 +13,9 @@ from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome, run_em
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps, starting_precision
+from cofem.learning.sites.averages import averaged, worth_averaging
 from cofem.learning.sites.findings import log_evidence, marginals_of, sites_of
+from cofem.learning.sites.marginals import Marginals
 from cofem.learning.starts import (
     HELD,
     End,
@@ -100,7 +102,7 @@ def _dense(
 def _best_of(ends: Sequence[End], make: EStepMaker, believed: bool, spent: int) -> Learned:
     """Report the ends, and return the best; ``spent`` products were made before."""
     fits = [_reported(e, make, believed) for e in ends]
-    best = _best(ends, fits)
+    best = _best(ends, fits, believed)
     extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
     history = best.outcome.found.history
     history["products"][-1] = max(history["products"][-1], spent) + extra
@@ -125,15 +127,31 @@ def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> li
     ]  # fmt: skip
 
 
-def _best(ends: Sequence[End], fits: Sequence[Learned]) -> Learned:
-    """Return the fit of the largest evidence; some ends have to be better by a handicap."""
+def _best(ends: Sequence[End], fits: list[Learned], believed: bool) -> Learned:
+    """Return the fit of the largest evidence; some ends have to be better by a handicap.
+
+    If the ends are ``believed``, its marginals are averaged with those of other ends that have
+    about as much.
+    """
 
     def score(i: int) -> float:
         value, end = fits[i].outcome.reports[0].log_evidence, ends[i]
         handicap = CROWDED_HANDICAP * end.crowded + HELD_HANDICAP * end.held
         return value - handicap if value == value else -math.inf
 
-    return fits[max(range(len(fits)), key=score)]
+    scores = [score(i) for i in range(len(fits))]
+    first = max(range(len(fits)), key=scores.__getitem__)
+    best, known = fits[first], [f.marginals for f in fits if isinstance(f.marginals, Marginals)]
+    told = len(known) == len(fits) and not known[0].nonnegative and scores[first] > -math.inf
+    shares = worth_averaging(known, scores) if believed and told else {}
+    if len(shares) > 1:
+        best.outcome.found.note += f"; averaged over {len(shares)} ends of about equal evidence"
+        report = best.outcome.reports[0]  # what y owes to the others is added
+        every = report.log_evidence - math.log(shares[first])
+        best.outcome.reports[0] = replace(report, log_evidence=every)
+        marginals = averaged([known[i] for i in shares], list(shares.values()))
+        fits[first] = best = replace(best, marginals=marginals)
+    return best
 
 
 def _reported(end: End, make: EStepMaker, believed: bool) -> Learned:
@@ -188,7 +206,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     if len(believed) > 1:
         fits = [_reported(e, make, True) for e in believed]
         spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
-        best = _best(believed, fits)
+        best = _best(believed, fits, False)
         return model.with_noise([t.noise_precision for t in best.model.tasks]), spent
     credible = believed or [e for e in ends if e.credible_noise]
     if credible:

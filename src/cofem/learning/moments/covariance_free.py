@@ -11,8 +11,9 @@ from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.learning.moments.gaussian import Moments, Report, log_evidence
 from cofem.learning.moments.leverage import probed_leverage
-from cofem.learning.moments.mean_field import Cavities, lowest_ratio
+from cofem.learning.moments.mean_field import Cavities
 from cofem.learning.moments.shrinkage import bounded_variance, shrink_report
+from cofem.learning.moments.spot_check import lowest_ratio
 from cofem.model.methods import CoFEM
 from cofem.model.model import Family
 from cofem.operators import LinearOperator
@@ -202,7 +203,7 @@ class CovarianceFreeEStep:
         )
 
     def spot_check(self, alpha: Array, cavity: Array, chosen: np.ndarray) -> tuple[float, int]:
-        """See :func:`~cofem.learning.moments.mean_field.lowest_ratio`."""
+        """See :func:`~cofem.learning.moments.spot_check.lowest_ratio`."""
         return lowest_ratio(
             self.family.operator, lambda a: (self._matrix(a), self._preconditioner(a)), alpha,
             cavity, chosen, self._rhs[0, ...],

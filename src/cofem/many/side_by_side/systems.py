@@ -13,7 +13,8 @@ from typing import Any, final
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
-from cofem.learning.moments.mean_field import LOOKED_AT, SPOT_RTOL, Cavities
+from cofem.learning.moments.mean_field import Cavities
+from cofem.learning.moments.spot_check import LOOKED_AT, SPOT_RTOL
 from cofem.many.copies import Copies
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model, Task, Tie
@@ -106,7 +107,7 @@ class Systems:
         """Return the lowest exact c_j over the field's among a few coordinates, (P,).
 
         Looked at are some that are probably not zero, and those whose columns are most like theirs,
-        as :func:`cofem.learning.moments.mean_field.lowest_ratio` does for one problem.
+        as :func:`cofem.learning.moments.spot_check.lowest_ratio` does for one problem.
         """
         xp = backend.namespace(a)
         random = backend.Random(self._seed, 23).uniform((self.number, self.n), a)

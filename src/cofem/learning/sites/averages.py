@@ -1,0 +1,86 @@
+"""Averages of ends: where several explain y about equally well, each counts by its evidence.
+
+Near the limit of what can be recovered starts end at different sets of non-zeros, and each end is
+too sure of its own. What is true of the posterior, a mixture of them, are its mean and variance and
+the probabilities that coordinates are not zero. The marginals of an average are normal, with that
+mean and that variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cofem import backend
+from cofem.learning.sites.marginals import Marginals
+
+# Ends are averaged if each has at least this share of the probability: less would hardly be seen
+# in intervals of 95 %.
+LEAST_SHARE = 0.05
+# Ends are the same if their means differ by less than this share of the spread (root mean square
+# over the coordinates): below it the average adds a hundredth to a variance.
+ALIKE = 0.2
+# How much broader than its posterior the slab of an average is: not to be seen in double precision.
+BROAD = 1e12
+# The weight of the spike: as good as none, with a logarithm.
+NO_SPIKE = 1e-300
+
+
+def sigmoid(log_odds: float) -> float:
+    """Return the probability at these log odds.
+
+    Examples
+    --------
+    >>> sigmoid(0.0), sigmoid(-1e9)
+    (0.5, 9.85967654375977e-305)
+    """
+    return 1 / (1 + math.exp(min(-log_odds, 700.0)))
+
+
+def worth_averaging(known: Sequence[Marginals], logs: Sequence[float]) -> dict[int, float]:
+    """Return the shares of the ends that count, by their places; the best one first.
+
+    Parameters
+    ----------
+    known : sequence of Marginals
+    logs : sequence of float
+        Log evidences; ends that are the same count once, with the largest.
+    """
+    order = sorted(range(len(logs)), key=lambda i: -logs[i])
+    kept = order[:1]
+    for i in order[1:]:
+        near = logs[i] - logs[kept[0]] > math.log(LEAST_SHARE)
+        if near and not any(_alike(known[i], known[j]) for j in kept):
+            kept.append(i)
+    parts = [math.exp(logs[i] - logs[kept[0]]) for i in kept]
+    return {i: part / math.fsum(parts) for i, part in zip(kept, parts, strict=True)}
+
+
+def averaged(known: Sequence[Marginals], shares: Sequence[float]) -> Marginals:
+    """Return normal marginals with the mean and the variance of the mixture of all."""
+    first = known[0]
+    xp = backend.namespace(first.mean)
+
+    def mixed(arrays: list[backend.Array]) -> backend.Array:
+        return sum((s * a for s, a in zip(shares, arrays, strict=True)), start=0 * arrays[0])
+
+    mean = mixed([m.mean for m in known])
+    spread = mixed([backend.abs_squared(m.mean - mean) for m in known])
+    variance = mixed([m.variance for m in known]) + spread
+    # Under a slab that is far broader than its posterior, that is where it is seen.
+    broad = BROAD * float(xp.max(variance * first.unit))
+    return replace(
+        first, value=mean, precision=1 / variance, scales=np.array([0.0, broad]),
+        weights=np.array([NO_SPIKE, 1.0]), mean=mean, variance=variance,
+        probability=xp.clip(mixed([m.probability for m in known]), min=0.0, max=1.0),
+    )  # fmt: skip
+
+
+def _alike(one: Marginals, other: Marginals) -> bool:
+    xp = backend.namespace(one.mean)
+    apart = xp.sum(backend.abs_squared(one.mean - other.mean))
+    spread = xp.sum(one.variance) + xp.sum(other.variance)
+    return not float(apart) > ALIKE**2 * float(spread) / 2

@@ -1,0 +1,105 @@
+"""Starts that hold the noise, and which of several ends is taken."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.fft import idct
+
+import cofem
+from cofem.learning import starts
+from cofem.learning.prior_choice import HELD_HANDICAP, _best
+from cofem.learning.sites.averages import averaged, worth_averaging
+from cofem.learning.sites.marginals import Marginals
+from cofem.model.model import Tie
+
+
+def near_the_limit(seed, sigma):
+    """±1 on random rows of a DCT, 3 non-zeros in 10 data; noise relative to the rms of Φz."""
+    rng = np.random.default_rng(seed)
+    d = 512
+    z = np.zeros(d)
+    drawn = rng.choice([-1.0, 1.0], 51)
+    z[rng.choice(d, 51, replace=False)] = drawn
+    rows = np.sort(rng.choice(d, d // 3, replace=False))
+    phi = idct(np.eye(d), norm="ortho", axis=0)[rows]
+    clean = phi @ z
+    noise = sigma * np.sqrt(np.mean(clean**2))
+    return phi, clean + noise * rng.normal(size=len(rows)), z, noise
+
+
+@pytest.mark.parametrize(("sigma", "bound"), [(0.01, 0.02), (0.1, 0.15)])
+def test_equal_magnitudes_near_the_limit_are_found(monkeypatch, sigma, bound):
+    """Seed 24: the three ordinary starts end with nearly all of y as noise (error .8 or more)."""
+    phi, y, z, noise = near_the_limit(24, sigma)
+    post = cofem.fit(phi, y)
+    assert np.linalg.norm(post.mean - z) < bound * np.linalg.norm(z)
+    assert 0.4 < post.noise_precision * noise**2 < 2.5
+    assert set(np.flatnonzero(z)) <= set(np.flatnonzero(post.support()))
+    monkeypatch.setattr(starts, "HELD", ())
+    without = cofem.fit(phi, y)
+    assert np.linalg.norm(without.mean - z) > 0.8 * np.linalg.norm(z)
+    assert without.history["products"][-1] < post.history["products"][-1]
+
+
+def test_nothing_is_held_where_the_first_start_explains_y(monkeypatch):
+    monkeypatch.setattr(starts, "_held_end", None)  # would fail if it were called
+    rng = np.random.default_rng(1)
+    phi, z = rng.normal(size=(60, 100)), np.zeros(100)
+    z[:5] = 3.0
+    for y in (phi @ z + 0.1 * rng.normal(size=60), np.zeros(60)):
+        cofem.fit(phi, y)
+
+
+@pytest.mark.parametrize("law", ["noise", "sparse"])
+def test_pure_noise_and_weak_signals_are_not_explained_away(law):
+    """Twenty problems each; a held start that was believed by chance would explain y to 15 dB."""
+    for seed in range(20):
+        rng = np.random.default_rng([51, seed])
+        phi, z = rng.normal(size=(40, 100)), np.zeros(100)
+        z[:5] = law == "sparse"
+        post = cofem.fit(phi, phi @ z + 3.0 * rng.normal(size=40))
+        assert post.noise_precision < 10 / 9.0
+
+
+def test_a_held_end_needs_more_evidence():
+    def fit(evidence):
+        report = SimpleNamespace(log_evidence=evidence)
+        return SimpleNamespace(outcome=SimpleNamespace(reports=[report]), marginals=None)
+
+    ends = [starts.End(None, None, None, held=held) for held in (False, True)]
+    for lead in (-1.0, 0.9 * HELD_HANDICAP, 1.1 * HELD_HANDICAP):
+        fits = [fit(-40.0), fit(-40.0 + lead)]
+        assert _best(ends, fits, False) is fits[lead > HELD_HANDICAP]
+    assert 5.0 < HELD_HANDICAP < 6.0  # three starts, one false alarm in a hundred
+
+
+def test_different_ends_of_equal_evidence_are_averaged():
+    """A mixture of two normals, checked against draws; the same end again counts once."""
+    rng = np.random.default_rng(3)
+
+    def marginals(mean, variance, probability):
+        row = np.ones((1, 4))
+        return Marginals(
+            value=mean * row, precision=row / variance, unit=row, scales=np.array([0.0, 1e12]),
+            weights=np.array([1e-300, 1.0]), tie=Tie(None), nonnegative=False, mean=mean * row,
+            variance=variance * row, probability=probability * row,
+        )  # fmt: skip
+
+    known = [marginals(1.0, 0.5, 0.9), marginals(1.02, 0.5, 0.9), marginals(-1.0, 0.25, 0.3)]
+    shares = worth_averaging(known, [-10.0, -10.1, -9.0])
+    assert list(shares) == [2, 0]
+    assert shares[0] == pytest.approx(1 / (1 + np.e))
+    found = averaged([known[i] for i in shares], list(shares.values()))
+    first = rng.random(200_000) < shares[0]
+    draws = np.where(first, 1.0, -1.0) + np.where(first, 0.5, 0.25) ** 0.5 * rng.normal(
+        size=200_000
+    )
+    # Five standard errors of a mean and of a variance: once in a million.
+    assert found.mean[0, 0] == pytest.approx(draws.mean(), abs=5 * draws.std() / 200_000**0.5)
+    assert found.variance[0, 0] == pytest.approx(draws.var(), rel=5 * (2 / 200_000) ** 0.5)
+    assert found.probability[0, 0] == pytest.approx(0.9 * shares[0] + 0.3 * shares[2])
+    reach = 1.959964 * found.variance[0, 0] ** 0.5
+    np.testing.assert_allclose(found.quantile(0.975), found.mean + reach, rtol=1e-6)
+    # Less evidence by more than log 20: left out.
+    assert list(worth_averaging(known, [-10.0, -10.1, -6.9])) == [2]
