@@ -14,7 +14,7 @@ import scipy.sparse
 
 from common import GIB, Claim, Result, Table, median, note
 from isolated import Outcome, isolated
-from sklearn_cases import (
+from sklearn_problems import (
     CALIFORNIA,
     DIABETES,
     SIMULATED,
