@@ -136,6 +136,25 @@ def test_minian(tmp_path, dff):
     assert "C + YrA" in found.note
 
 
+@pytest.mark.parametrize(
+    ("field", "wrong", "message"),
+    [
+        ("chunks", [0, 0], "is not a readable zarr store"),  # found by the fuzzer
+        ("shape", [10**9, 10**9], "does not fit into memory"),
+    ],
+)
+def test_minian_damaged(tmp_path, dff, field, wrong, message):
+    zarr = pytest.importorskip("zarr")
+    group = zarr.open_group(str(tmp_path / "minian" / "C.zarr"), mode="w", zarr_format=2)
+    group.create_array("C", data=dff)
+    for header in (tmp_path / "minian" / "C.zarr").rglob(".zarray"):
+        header.write_text(json.dumps(json.loads(header.read_text()) | {field: wrong}))
+    consolidated = tmp_path / "minian" / "C.zarr" / ".zmetadata"
+    consolidated.unlink(missing_ok=True)
+    with pytest.raises(ValueError, match=message):
+        read_traces(tmp_path / "minian")
+
+
 # -- NWB -----------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from cofem.calcium.files.extras import zarr_module
 from cofem.calcium.files.reading import Traces
+from cofem.files.headers import RefusedError, refuse_more_than_memory
 
 
 def read_minian(folder: Path) -> Traces:
@@ -39,10 +40,22 @@ def _variable(zarr: Any, folder: Path, name: str) -> np.ndarray | None:
             continue
         array = held if hasattr(held, "ndim") else held.get(name) if hasattr(held, "get") else None
         if array is not None and getattr(array, "ndim", 0) == 2:
-            dimensions = _dimensions(array)
-            values = np.asarray(array[:], dtype=np.float64)
-            return values.T if dimensions and dimensions[0] == "frame" else values
+            return _values(place, array)
     return None
+
+
+def _values(place: Path, array: Any) -> np.ndarray:
+    """Return unit_id × frame; what zarr raises for a damaged store becomes one line."""
+    try:
+        refuse_more_than_memory(array.nbytes)
+        dimensions = _dimensions(array)
+        values = np.asarray(array[:], dtype=np.float64)
+    except (RefusedError, MemoryError) as error:
+        raise ValueError(f"dff: {place} {error or 'does not fit into memory'}") from None
+    except Exception as error:
+        told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise ValueError(f"dff: {place} is not a readable zarr store ({told})") from None
+    return values.T if dimensions and dimensions[0] == "frame" else values
 
 
 def _dimensions(array: Any) -> tuple[str, ...]:
