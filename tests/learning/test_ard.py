@@ -175,3 +175,10 @@ def test_an_m_step_needs_variances():
     mean = np.ones((1, 3))
     with pytest.raises(ValueError, match="needs variances"):
         update_precision(model_of(), [Moments(mean, None, mean)])
+
+
+@pytest.mark.parametrize("n_tasks", [1, 3])
+def test_a_single_unknown_learns_from_every_task(n_tasks):
+    mean = np.arange(1.0, n_tasks + 1)[:, None]
+    found = update_precision(model_of(n_tasks, d=1), [moments_of(n_tasks, mean, 0.5, d=1)])
+    np.testing.assert_allclose(found, n_tasks / np.sum(mean**2 + 0.5))
