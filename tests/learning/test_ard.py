@@ -163,12 +163,13 @@ def test_precisions_count_directions_over_all_tasks_and_families():
     np.testing.assert_allclose(update_precision(model, [plain, once]), 3 / total)
 
 
-def test_rows_of_r_stay_within_their_span():
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_rows_of_r_stay_within_their_span(unit):
     task = Task(Identity(3), np.ones(3), 1.0)
     model = Model((task,), Tie(), sparsifier=Identity(3))
-    mean = np.array([[1.0, 1e-3, 1e-9]])
+    mean = unit * np.array([[1.0, 1e-3, 1e-9]])
     alpha = update_precision(model, [Moments(mean, np.zeros(3), mean)])
-    np.testing.assert_allclose(alpha, [1.0, 1e6, SPAN])
+    np.testing.assert_allclose(alpha * unit**2, [1.0, 1e6, SPAN])
 
 
 def test_an_m_step_needs_variances():
