@@ -206,3 +206,14 @@ def test_unequal_tasks_are_named():
         fit([phis[0], DCT(64, rows=np.arange(40))], ys)
     with pytest.raises(ValueError, match='method "banded" needs phi'):
         fit([Autoregressive((0.9,), 40), DCT(40)], ys, "banded")
+
+
+def test_noise_that_is_given_is_kept_however_unlike_the_tasks_are():
+    rng = np.random.default_rng(0)
+    phi, z = rng.normal(size=(60, 90)) / 8, np.zeros(90)
+    z[[3, 40, 77]] = 3.0, -4.0, 5.0
+    rows = [phi @ z + sigma * rng.normal(size=60) for sigma in (0.01, 0.3)]
+    given = [0.01**-2, 0.3**-2]
+    post = cofem.fit([phi, phi], rows, noise_precision=given, method="cofem")
+    assert post.prior == "mixture"
+    np.testing.assert_allclose(post.noise_precision, given, rtol=1e-12)

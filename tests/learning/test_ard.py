@@ -163,15 +163,23 @@ def test_precisions_count_directions_over_all_tasks_and_families():
     np.testing.assert_allclose(update_precision(model, [plain, once]), 3 / total)
 
 
-def test_rows_of_r_stay_within_their_span():
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_rows_of_r_stay_within_their_span(unit):
     task = Task(Identity(3), np.ones(3), 1.0)
     model = Model((task,), Tie(), sparsifier=Identity(3))
-    mean = np.array([[1.0, 1e-3, 1e-9]])
+    mean = unit * np.array([[1.0, 1e-3, 1e-9]])
     alpha = update_precision(model, [Moments(mean, np.zeros(3), mean)])
-    np.testing.assert_allclose(alpha, [1.0, 1e6, SPAN])
+    np.testing.assert_allclose(alpha * unit**2, [1.0, 1e6, SPAN])
 
 
 def test_an_m_step_needs_variances():
     mean = np.ones((1, 3))
     with pytest.raises(ValueError, match="needs variances"):
         update_precision(model_of(), [Moments(mean, None, mean)])
+
+
+@pytest.mark.parametrize("n_tasks", [1, 3])
+def test_a_single_unknown_learns_from_every_task(n_tasks):
+    mean = np.arange(1.0, n_tasks + 1)[:, None]
+    found = update_precision(model_of(n_tasks, d=1), [moments_of(n_tasks, mean, 0.5, d=1)])
+    np.testing.assert_allclose(found, n_tasks / np.sum(mean**2 + 0.5))

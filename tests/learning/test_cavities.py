@@ -63,6 +63,8 @@ def test_the_noise_of_the_probes_is_no_departure(n_probes):
 def test_departures_are_averaged_over_iterations():
     cavities = Cavities(np.ones(M), 1.0)
     assert cavities.departed(np.array([2.0, 8.0]), 1) == pytest.approx(0.5)
+    assert cavities.departed(np.array([0.02, 0.08]), 1) == pytest.approx(0.5)  # in few coordinates
+    assert cavities.departed(np.array([2.0, 8.0]), 1) == pytest.approx(0.5)
     kept, new = MEMORY, 1 - MEMORY
     share = (kept * 2.0 + new * 9.0) / (kept * 8.0 + new * 3.0)
     assert cavities.departed(np.array([9.0, 3.0]), 2) == pytest.approx(math.sqrt(share))

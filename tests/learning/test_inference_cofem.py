@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from inference_cases import DICTIONARIES, task_on
+from inference_cases import DICTIONARIES, family, task_on
 
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
 from cofem.learning.moments.exact import CholeskyEStep
@@ -126,3 +126,27 @@ def test_too_few_steps_are_told():
     task, like, alpha = task_on(DICTIONARIES["convolution"], 0, beta=1e4)
     found = CovarianceFreeEStep(task, CoFEM(max_cg_steps=2), like, 0).moments(alpha, None, 1, True)
     assert "CG steps" in found.trouble
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_an_iteration_goes_on_from_the_last_mean(joint):
+    """Except with one tolerance for all systems, where the paper starts them all at zero."""
+    task, like, alpha = task_on(DICTIONARIES["gaussian"], 0)
+    [exact] = CholeskyEStep(task, like).moments(alpha, None, 1, last=False).mean
+    options = CoFEM(joint_tolerance=joint, mean_rtol=1e-3, probe_rtol=1e-2)
+    found = CovarianceFreeEStep(task, options, like, 0).moments(alpha, exact[None], 2, False)
+    error = np.linalg.norm(found.mean[0] - exact) / np.linalg.norm(exact)
+    assert (error > 1e-6) == joint
+
+
+@pytest.mark.parametrize("length", [0.1, 3.0])
+def test_orthogonal_columns_behind_functions_have_exact_variances(length):
+    """Their norms are only bounded, and the bound must not hold a variance up."""
+    d, beta = 600, 25.0  # so many that norms of columns are estimated
+    op = from_functions(lambda z: length * z, lambda y: length * y, (d, d), float)
+    alpha = np.geomspace(0.01, 100, d)
+    family_of = family(op, np.ones(d), beta)
+    assert not op.exact_column_norms
+    estep = CovarianceFreeEStep(family_of, CoFEM(shrinkage=False), np.zeros(0), 0)
+    found = estep.moments(alpha, None, 1, False)
+    np.testing.assert_allclose(found.variance, 1 / (alpha + beta * length**2), rtol=0.02)

@@ -27,6 +27,7 @@ from cofem.backend.arrays import (
     real,
     real_dtype,
     require_same_home,
+    squared_size,
     to_numpy,
 )
 from cofem.backend.device_memory import device_memory_left, is_out_of_memory, named_if_full
@@ -103,6 +104,7 @@ __all__ = [
     "require_same_home",
     "rows_at_once",
     "seed_from",
+    "squared_size",
     "steps_between_looks",
     "to_numpy",
 ]

@@ -221,6 +221,12 @@ def abs_squared(x: SameArray) -> SameArray:
     return re * re + im * im
 
 
+def squared_size(x: Array) -> float:
+    """Return ‖x‖², added up in double precision."""
+    xp = namespace(x)
+    return float(xp.sum(xp.astype(abs_squared(x), xp.float64)))
+
+
 class Cache:
     """Things made once for every library, device and precision they are asked in.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cofem.cli.figure import check_figure
+from cofem.cli.figure import check_pictures
 from cofem.files import check_writable
 
 
@@ -21,12 +21,7 @@ def check_outputs(
     check_writable(output.with_name(f"{output.stem}.spks.npy"), "output")
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
-    if figure is not None:
-        check_figure(figure)
-    if page is not None:
-        if page.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"report: {page} does not end in .html")
-        check_writable(page, "report")
+    check_pictures(figure, page)
     if into_nwb:
         if source.suffix.lower() != ".nwb":
             raise ValueError(f"--into-nwb: the input {source} is no .nwb file")

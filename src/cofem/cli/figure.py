@@ -12,6 +12,18 @@ if TYPE_CHECKING:
 DOTS_PER_INCH = 150
 
 
+def check_pictures(figure: Path | None, page: Path | None) -> None:
+    """Refuse a figure or a page that cannot be written, before the work is done."""
+    from cofem.files import check_writable
+
+    if figure is not None:
+        check_figure(figure)
+    if page is not None:
+        if page.suffix.lower() not in (".html", ".htm"):
+            raise ValueError(f"report: {page} does not end in .html")
+        check_writable(page, "report")
+
+
 def check_figure(path: str | os.PathLike[str]) -> str:
     """Return the format that the ending of ``path`` names; refuse what cannot be written.
 

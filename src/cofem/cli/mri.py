@@ -12,7 +12,7 @@ import typer
 
 from cofem.cli import report
 from cofem.cli.errors import warnings_as_lines
-from cofem.cli.figure import check_figure, save
+from cofem.cli.figure import check_pictures, save
 from cofem.cli.mri_maps import combined, maps_of, several_sets, together
 from cofem.files import check_writable, read_array
 
@@ -193,12 +193,7 @@ def check_outputs(
     check_writable(output, "output")
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
-    if figure is not None:
-        check_figure(figure)
-    if report_page is not None:
-        if report_page.suffix.lower() not in (".html", ".htm"):
-            raise ValueError(f"report: {report_page} does not end in .html")
-        check_writable(report_page, "report")
+    check_pictures(figure, report_page)
 
 
 def page(

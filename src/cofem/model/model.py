@@ -256,7 +256,7 @@ def _signal_power(model: Model) -> float:
     """Return ‖y‖² minus the expected power of the noise; never zero."""
     power = noise = 0.0
     for task in model.tasks:
-        power += _squared(task.y)
+        power += backend.squared_size(task.y)
         if math.isfinite(task.noise_precision):  # NaN: not known yet
             noise += task.operator.shape[0] / task.noise_precision
     signal = max(power - noise, LEAST_SIGNAL * power)
@@ -268,14 +268,10 @@ def _sparsified_start(model: Model, sparsifier: LinearOperator, signal: float) -
     energy = 0.0
     for family in model.families:
         picture = family.operator.adjoint(family.y)
-        size, image = _squared(picture), _squared(family.operator.forward(picture))
+        size = backend.squared_size(picture)
+        image = backend.squared_size(family.operator.forward(picture))
         scale = size / image if image > 0 else 0.0
-        energy += scale**2 * _squared(sparsifier.forward(picture))
+        energy += scale**2 * backend.squared_size(sparsifier.forward(picture))
     if energy == 0.0:
         return model.n_precisions / signal
     return model.n_precisions * len(model.tasks) / energy
-
-
-def _squared(x: Array) -> float:
-    xp = backend.namespace(x)
-    return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))

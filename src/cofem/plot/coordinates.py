@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cofem import backend
 from cofem.backend import Array
-from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
+from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes, row_of
 
 # More coordinates than this run into each other at the width of a page.
 READABLE = 120
@@ -133,21 +132,21 @@ class Shown:
         window: tuple[int, int] | None,
         task: int,
     ) -> None:
-        mean = self._row(post.mean, task)
+        mean = row_of(post.mean, task)
         self.is_complex = bool(np.iscomplexobj(mean))
         if self.is_complex:
             # About its mean the modulus moves with half of the variance.
-            half = ndtri(0.5 + level / 2) * np.sqrt(0.5) * self._row(post.std, task)
+            half = ndtri(0.5 + level / 2) * np.sqrt(0.5) * row_of(post.std, task)
             mean = np.abs(mean)
             low, high = mean - half, mean + half
         else:
-            low, high = (self._row(end, task) for end in post.interval(level))
-        true = None if truth is None else self._row(truth, task)
+            low, high = (row_of(end, task) for end in post.interval(level))
+        true = None if truth is None else row_of(truth, task)
         if true is not None and true.shape != mean.shape:
             raise ValueError(f"truth has shape {true.shape}, the posterior {mean.shape}")
         if true is not None and self.is_complex:
             true = np.abs(true)
-        support = self._row(post.support(level), task)
+        support = row_of(post.support(level), task)
         part, self.title = self._chosen(window, support, mean, true)
         self.coordinates = part
         self.mean, self.low, self.high = mean[part], low[part], high[part]
@@ -159,11 +158,6 @@ class Shown:
         """Show all places where coordinates could be, if those drawn are single ones."""
         if self.coordinates.size != np.ptp(self.coordinates) + 1:
             ax.set_xlim(-0.01 * self.size, 1.01 * self.size)
-
-    @staticmethod
-    def _row(x: Array, task: int) -> np.ndarray:
-        values = backend.to_numpy(x)
-        return values if values.ndim == 1 else np.asarray(values[task])
 
     @staticmethod
     def _chosen(

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from cofem import backend
+
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
 
 
@@ -43,3 +45,9 @@ def finish(ax: Any, title: str) -> None:
 def plain(ax: Any) -> None:
     """Take away the frame's upper and right side."""
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def row_of(x: Any, task: int) -> np.ndarray:
+    """Return the row of a task, or ``x`` itself if there is one task only."""
+    values = backend.to_numpy(x)
+    return values if values.ndim == 1 else np.asarray(values[task])

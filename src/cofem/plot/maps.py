@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
-from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes
+from cofem.plot.drawing import BLACK, BLUE, GREY, ORANGE, finish, new_axes, row_of
 
 
 def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) -> Any:
@@ -40,10 +40,10 @@ def support(post: Any, ax: Any = None, *, level: float = 0.95, task: int = 0) ->
     'probability of not being zero'
     """
     ax = new_axes(1)[0] if ax is None else ax
-    size, std = np.abs(_row(post.mean, task)), _row(post.std, task)
+    size, std = np.abs(row_of(post.mean, task)), row_of(post.std, task)
     known = getattr(post, "probability", None) is not None
-    height = _row(post.probability, task) if known else std
-    inside = _row(post.support(level), task).astype(bool)
+    height = row_of(post.probability, task) if known else std
+    inside = row_of(post.support(level), task).astype(bool)
     tiny = np.finfo(np.float64).tiny
     for mask, color, marker, label in (
         (~inside, GREY, ".", f"not in the support ({np.sum(~inside):,})"),
@@ -111,7 +111,7 @@ def variance_map(
     """
     if quantity not in ("std", "variance", "mean"):
         raise ValueError(f'quantity must be "std", "variance" or "mean", got {quantity!r}')
-    values = _row(getattr(post, quantity), task)
+    values = row_of(getattr(post, quantity), task)
     if len(shape) != 2 or shape[0] * shape[1] != values.size:
         raise ValueError(f"shape must hold {values.size} pixels in two axes, got {shape!r}")
     ax = new_axes(1)[0] if ax is None else ax
@@ -178,7 +178,7 @@ def traces(post: Any, y: Any = None, ax: Any = None, *, rate: float = 1.0, task:
         label="two standard deviations of the noise",
     )
     ax.plot(at, np.real(fitted), color=BLUE, linewidth=1.2, label="fit")
-    inside = _row(post.support(), task).astype(bool)
+    inside = row_of(post.support(), task).astype(bool)
     if inside.size == fitted.size and inside.any():
         low = float(min(np.real(data).min(), np.real(fitted).min()))
         ax.plot(
@@ -194,8 +194,3 @@ def traces(post: Any, y: Any = None, ax: Any = None, *, rate: float = 1.0, task:
     ax.set(xlabel="seconds" if rate != 1.0 else "sample", ylabel="signal")
     finish(ax, "Data and fit")
     return ax
-
-
-def _row(x: Any, task: int) -> np.ndarray:
-    values = backend.to_numpy(x)
-    return values if values.ndim == 1 else np.asarray(values[task])

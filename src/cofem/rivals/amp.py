@@ -122,7 +122,7 @@ class _Messages:
         self._columns = columns
         self._rows = rows / self._floor(xp.sum(rows))
         self._noise = 1 / task.noise_precision
-        self._size = math.sqrt(_squared(task.y))
+        self._size = math.sqrt(backend.squared_size(task.y))
         self.products = 0
 
     def start(self, alpha: Array) -> _State:
@@ -156,7 +156,7 @@ class _Messages:
         mean = xp.astype(mean, self._like.dtype, copy=False)
         fitted = operator.forward(mean)
         self.products += 2
-        miss = math.sqrt(_squared(self._task.y - fitted))
+        miss = math.sqrt(backend.squared_size(self._task.y - fitted))
         return _State(
             mean=mean,
             variance=xp.astype(1 / (precision + alpha), self._real, copy=False),
@@ -179,8 +179,3 @@ def _report(state: _State) -> Report:
     xp = backend.namespace(state.variance)
     unknown = xp.full_like(state.variance, math.nan)
     return Report(state.variance, unknown, math.nan, math.nan)
-
-
-def _squared(x: Array) -> float:
-    xp = backend.namespace(x)
-    return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))

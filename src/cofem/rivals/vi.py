@@ -138,11 +138,11 @@ class RelaxedPosterior:
         """Return the next point w; the bound F rises if λ is large enough on the way to it."""
         image = self.task.operator.forward(w)
         self.products += 1
-        way = _squared(w - old.w)
+        way = backend.squared_size(w - old.w)
         # F rises because ‖Φ(w − w_old)‖² ≤ λ‖w − w_old‖². Power iteration approaches ‖Φ‖² from
         # below, so λ can be too small. This is rare; the step that shows it also shows a better λ.
-        if way > 0 and _squared(image - old.image) > self.steepest * way:
-            self.steepest = LARGER * _squared(image - old.image) / way
+        if way > 0 and backend.squared_size(image - old.image) > self.steepest * way:
+            self.steepest = LARGER * backend.squared_size(image - old.image) / way
         return self._point(w, image)
 
     def at(self, point: Point, alpha: Array) -> Step:
@@ -167,8 +167,9 @@ class RelaxedPosterior:
         double = xp.float64
         away = mean - point.w
         along = backend.real(backend.conj(away) * point.gradient)
-        misfit = _squared(self.task.y - point.image)
-        misfit += 2 * float(xp.sum(xp.astype(along, double))) + self.steepest * _squared(away)
+        misfit = backend.squared_size(self.task.y - point.image)
+        misfit += 2 * float(xp.sum(xp.astype(along, double)))
+        misfit += self.steepest * backend.squared_size(away)
         alpha = xp.astype(alpha, double)
         prior = float(xp.sum(alpha * xp.astype(backend.abs_squared(mean), double)))
         # log(α/a) = −log(1 + βλ/α), without the difference of two large logarithms.
@@ -178,8 +179,3 @@ class RelaxedPosterior:
             return n * math.log(beta / math.pi) - beta * misfit - prior + log_ratio
         value = n * math.log(beta / (2 * math.pi)) - beta * misfit - prior + log_ratio
         return self.task.log_volume + 0.5 * value
-
-
-def _squared(x: Array) -> float:
-    xp = backend.namespace(x)
-    return float(xp.sum(xp.astype(backend.abs_squared(x), xp.float64)))

@@ -185,7 +185,7 @@ class Cavities:
         Iteration 1 forgets what was before.
         """
         keep = 0.0 if iteration == 1 else MEMORY
-        excess, size = backend.as_number(sums[0]), backend.as_number(sums[1])
+        excess, size = (backend.as_number(sums[i, ...]) for i in (0, 1))
         self._excess = keep * self._excess + (1 - keep) * excess
         self._size = keep * self._size + (1 - keep) * size
         xp = backend.functions_of(size)

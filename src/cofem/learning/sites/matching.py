@@ -136,7 +136,7 @@ class Look:
             sums: Any = xp.stack([xp.sum(x, axis=(0, -1)) for x in (far, error)])
             if sums.ndim == 1:
                 sums = backend.to_numpy(sums)  # one transfer
-            apart, total = apart + sums[0], total + sums[1]
+            apart, total = apart + sums[0, ...], total + sums[1, ...]
             n += error.shape[0] * error.shape[-1]
         self.apart, total = backend.as_number(apart / n), backend.as_number(total)
         xp = backend.functions_of(total)
@@ -173,7 +173,7 @@ class MatchedSites(abc.ABC):
         self.look = Look()
         self.seen: list[Seen] = []
         self.shares: Shares | None = None
-        # Of P problems: which of them go on. What the others have found stays as it is.
+        # With P problems: which of them still iterate. The others keep what they have found.
         self.going: Array | None = None
 
     @property

@@ -21,8 +21,8 @@ from cofem.learning.stopping import Verdict
 from cofem.many.side_by_side.systems import Systems
 
 GOES_ON, AT_REST, NEARLY = range(3)
-# Problems that are done leave when they are so large a share: every new number of problems is
-# another shape, whose steps are recorded anew.
+# Problems that are done leave the batch when they are this share of it. (Not at once: every new
+# number of problems is another shape, and a GPU records its steps anew.)
 LEAVING = 0.5
 
 

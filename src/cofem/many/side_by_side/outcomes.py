@@ -49,11 +49,11 @@ def learned_together(
     given = noise is not None
     unit = int(Y.shape[1]) / energy
     if given:
-        unit = backend.from_numpy(np.ones(len(Y)) * noise, unit)
+        unit = backend.from_numpy(np.ones(Y.shape[0]) * noise, unit)
     systems = Systems(phi, Y * backend.column(xp.sqrt(unit), Y), options, seed)
     ends, iterations = SideBySide(systems, given, tol).run(max_iter)
     rule = Propagation(systems.model, STARTS[0], given, tol)
-    believed = np.ones(len(Y), dtype=bool)
+    believed = np.ones(Y.shape[0], dtype=bool)
     if tol > 0:
         believed = _believed(rule, systems, ends, iterations + 1)
     # If it is given, also where the iterations ended on the way to it.

@@ -116,11 +116,7 @@ class Stack(LinearOperator):
             )
         self.operators = tuple(operators)
         self.shape = (sum(op.shape[0] for op in operators), widths[0])
-        inherit(self, *operators)
-        self.exact_column_norms = all(op.exact_column_norms for op in operators)
-        self.exact_row_norms = all(op.exact_row_norms for op in operators)
-        self.exact_weighted_norms = all(op.exact_weighted_norms for op in operators)
-        self.one_per_row = all(op.one_per_row for op in operators)
+        _inherit_norms(self, operators)
 
     def _forward(self, x: Array) -> Array:
         return _joined([op._forward(x) for op in self.operators], x, self.is_complex)
@@ -172,11 +168,7 @@ class BlockDiagonal(LinearOperator):
         self.shape = (
             sum(op.shape[0] for op in operators), sum(op.shape[1] for op in operators)
         )  # fmt: skip
-        inherit(self, *operators)
-        self.exact_column_norms = all(op.exact_column_norms for op in operators)
-        self.exact_row_norms = all(op.exact_row_norms for op in operators)
-        self.exact_weighted_norms = all(op.exact_weighted_norms for op in operators)
-        self.one_per_row = all(op.one_per_row for op in operators)
+        _inherit_norms(self, operators)
         self.one_per_column = all(op.one_per_column for op in operators)
 
     def _forward(self, x: Array) -> Array:
@@ -230,3 +222,12 @@ def _norms(parts: list[Array], like: Array) -> Array:
     xp = backend.namespace(like)
     dtype = backend.real_dtype(like.dtype, xp)
     return xp.concat([xp.astype(part, dtype, copy=False) for part in parts], axis=0)
+
+
+def _inherit_norms(node: LinearOperator, parts: Sequence[LinearOperator]) -> None:
+    """Derive what a node is, and which of its norms are exact, from its parts."""
+    inherit(node, *parts)
+    node.exact_column_norms = all(op.exact_column_norms for op in parts)
+    node.exact_row_norms = all(op.exact_row_norms for op in parts)
+    node.exact_weighted_norms = all(op.exact_weighted_norms for op in parts)
+    node.one_per_row = all(op.one_per_row for op in parts)
