@@ -40,7 +40,7 @@ MANY_MORE = 2
 # Columns of which all lengths agree to SAME have one length; columns whose lengths differ by no
 # more than the factor SIMILAR may be in one unit. By so many nats chains in the user's units must
 # be better than those in columns of length one, which do not change with the units.
-SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 10.0
+SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 5.0
 # Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
