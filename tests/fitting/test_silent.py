@@ -68,7 +68,9 @@ def test_the_answer_is_that_of_the_other_data(way, dtype):
             assert odd.noise_precision == pytest.approx(beta, rel=0.1)
 
 
-@pytest.mark.parametrize("kind", ["float32", "sparse", "operator", "torch", "joint", "prior ard"])
+@pytest.mark.parametrize(
+    "kind", ["float32", "sparse", "operator", "torch", "strict", "joint", "prior ard"]
+)
 def test_every_kind_of_data(kind):
     phi, y, z = problem()
     phi, y = zeros_between(phi, y)
@@ -88,6 +90,9 @@ def test_every_kind_of_data(kind):
     if kind == "torch":
         torch = pytest.importorskip("torch")
         phi, y = torch.from_numpy(phi), torch.from_numpy(y)
+    if kind == "strict":
+        xp = pytest.importorskip("array_api_strict")
+        phi, y = xp.asarray(phi), xp.asarray(y)
     if kind == "joint":
         random = np.random.default_rng(4)
         y = np.stack([y, y + np.where(y == 0, 0.0, 0.05 * random.normal(size=len(y)))])

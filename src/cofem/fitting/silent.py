@@ -18,11 +18,11 @@ from cofem.backend import Array
 from cofem.learning.learned import Learned
 from cofem.model.methods import Method
 from cofem.model.model import Model, Task
-from cofem.operators import Dense, LinearOperator
+from cofem.operators import Dense, LinearOperator, Restriction
 
-# The rank is found by the eigenvalues of a matrix of at most this many rows: they cost less than
-# a few iterations.
-MOST_ROWS = 1500
+# The rank is found by the eigenvalues of a matrix of at most this many rows, and only if no more
+# multiplications make that matrix: about a second.
+MOST_ROWS, MOST_WORK = 1500, 5e9
 # Of a direction without a signal: the eigenvalue of ΦΦᴴ beside the largest one, and the length of y
 # beside all of it, in double and in single precision (some hundred roundings; noise of 160 and 100
 # dB below the data).
@@ -73,8 +73,8 @@ def _without_zero_rows(
     keep = backend.to_numpy(~silent | (image != 0))
     if keep.all() or not keep.any():
         return phi, data
-    at = xp.asarray(keep.nonzero()[0], device=backend.device_of(data[0]))
-    return phi[keep], [xp.take(y, at) for y in data]
+    kept = Restriction(phi.shape[0], keep)
+    return phi[keep], [kept.forward(y) for y in data]
 
 
 def _of_full_rank(
@@ -82,7 +82,8 @@ def _of_full_rank(
 ) -> tuple[LinearOperator, list[Array]]:
     """Rotate y into the range of Φ where that is smaller than it could be, and y lies in it."""
     n, d = phi.shape
-    if min(n, d) > MOST_ROWS or min(n, d) < 2:
+    least = min(n, d)
+    if not 2 <= least <= MOST_ROWS or least * n * d > MOST_WORK:
         return phi, data
     xp = backend.namespace(like)
     single = like.dtype in (xp.float32, xp.complex64)
@@ -90,20 +91,20 @@ def _of_full_rank(
     matrix = xp.astype(given, xp.complex128 if backend.is_complex(given) else xp.float64)
     adjoint = xp.matrix_transpose(backend.conj(matrix))
     values, vectors = xp.linalg.eigh(matrix @ adjoint if n <= d else adjoint @ matrix)
-    least = NO_SIGNAL[single] * float(values[-1])
-    rank = int(xp.sum(xp.astype(values > least, xp.int64)))
-    if rank in (0, min(n, d)):
+    floor = NO_SIGNAL[single] * float(values[-1])
+    rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+    if rank in (0, least):
         return phi, data
     axes = vectors[:, -rank:]
     if n > d:
-        axes = matrix @ (axes / xp.sqrt(values[-rank:]))
-    rows = xp.stack(data)
-    rows = xp.astype(rows, xp.complex128 if backend.is_complex(like) else xp.float64)
+        axes = matrix @ (axes / xp.astype(xp.sqrt(values[-rank:]), axes.dtype))
+    kept = xp.matrix_transpose(backend.conj(axes)) @ matrix
+    kind = xp.complex128 if backend.is_complex(like) else xp.float64
+    rows, axes = xp.astype(xp.stack(data), kind), xp.astype(axes, kind)
     turned = rows @ backend.conj(axes)
     rest = backend.abs_squared(rows - turned @ xp.matrix_transpose(axes))
     powers = xp.sum(backend.abs_squared(rows), axis=1)
     if bool(xp.any(xp.sum(rest, axis=1) > NO_DATA[single] ** 2 * powers)):
         return phi, data
-    kept = xp.matrix_transpose(backend.conj(axes)) @ matrix
     turned = xp.astype(turned, like.dtype)
     return Dense(xp.astype(kept, given.dtype)), [turned[i, :] for i in range(len(data))]

@@ -7,9 +7,10 @@ makes q smaller by (v t² + 2 μ t − μ² s) / (1 + v s). As a function of m, 
 set and v, m has a Student law (a normal one if the noise is known), and its integral is known.
 Where nothing is below zero there is one slab, about m > 0 (``signs`` is one).
 
-m is a value of columns of length one, so that the units of columns change nothing. The law is a
-part of the mixture and not in its place: coordinates join it where the data say so, and the others
-keep a slab of their own.
+m is a value of columns of length one, so that the units of columns change nothing; or of columns as
+the user has them, where that is clearly more probable (:mod:`cofem.learning.supports.sampler`).
+The law is a part of the mixture and not in its place: coordinates join it where the data say so,
+and the others keep a slab of their own.
 """
 
 from __future__ import annotations

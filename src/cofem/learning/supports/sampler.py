@@ -37,6 +37,10 @@ ENOUGH, AGREE = 0.1, 0.25
 # A start with more than this times the number of coordinates that the other chain found is not
 # used.
 MANY_MORE = 2
+# Columns of which all lengths agree to SAME have one length; columns whose lengths differ by no
+# more than the factor SIMILAR may be in one unit. By so many nats chains in the user's units must
+# be better than those in columns of length one, which do not change with the units.
+SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 5.0
 # Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
@@ -135,9 +139,51 @@ def sample_supports(
     """
     task = model.tasks[0]
     phi, y = (backend.to_numpy(x).astype(np.float64) for x in (task.operator.to_dense(), task.y))
+    best: list[Run] = []
+    for scale in _units(phi):
+        runs = _started(model, phi / scale, y, beta, likely_noise, likely, seed)
+        if not runs:
+            continue
+        stopped = any(run.go_on(COUNTED, _in_units(tell, scale)) for run in runs)
+        if not best or _score(runs) - _score(best) > CLEARLY:
+            best, lengths = runs, scale
+        if stopped:
+            break
+    if not best:
+        return None
+    runs, distance, stopped = _compared(best, beta, _in_units(tell, lengths), stopped)
+    best = _those_that_count(runs) if len(runs) == 2 else runs
+    draws = Draws.of(lengths, [c.draws() for c in best])
+    noise = float(np.mean([c.noise_variance for c in best]))
+    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
+
+
+def _units(phi: np.ndarray) -> list[np.ndarray]:
+    """Return the lengths of the columns, and what they are in units of a typical one if alike.
+
+    Values of equal magnitude may be equal in columns of length one or as the user has them. The
+    second is only asked where columns are of similar lengths, as those of one quantity are.
+    """
     lengths = np.linalg.norm(phi, axis=0)
-    lengths[lengths == 0] = 1.0
-    columns = np.ascontiguousarray((phi / lengths).T)
+    typical = float(np.sqrt(np.mean(lengths**2))) or 1.0
+    lengths[lengths == 0] = typical
+    uneven = np.std(lengths) > SAME * typical
+    if not uneven or np.max(lengths) > SIMILAR * np.min(lengths):
+        return [lengths]
+    return [lengths, np.full_like(lengths, typical)]
+
+
+def _in_units(tell: Tell | None, lengths: np.ndarray) -> Tell | None:
+    """Let ``tell`` be given means of the columns as they are, not divided by ``lengths``."""
+    return None if tell is None else lambda mean, sweeps: tell(mean / lengths, sweeps)
+
+
+def _started(
+    model: Model, columns: np.ndarray, y: np.ndarray, beta: float, likely_noise: float,
+    likely: np.ndarray, seed: int,
+) -> list[Run]:  # fmt: skip
+    """Return two chains after their warm-up; none, if they need more non-zeros than allowed."""
+    columns = np.ascontiguousarray(columns.T)
     scales = scales_for(columns @ y, likely_noise)
     nothing = np.empty(0, np.int64)
     # With z ≥ 0, values and noise belong to the state of a chain. A chain that starts with no
@@ -157,7 +203,7 @@ def sample_supports(
 
     first = run(seed, nothing, all_noise)
     if not warm(first, cooling):
-        return None
+        return []
     second, full = first, True
     if len(likely) <= MANY_MORE * max(first.size, 1):
         second = run(seed + 1, likely, likely_noise)
@@ -165,23 +211,27 @@ def sample_supports(
     if full:  # that start is no help
         second = run(seed + 1, nothing, all_noise)
         if not warm(second, cooling):
-            return None
-    runs, distance, stopped = _compared([first, second], beta, tell)
-    best = _those_that_count(runs) if len(runs) == 2 else runs
-    draws = Draws.of(lengths, [c.draws() for c in best])
-    noise = float(np.mean([c.noise_variance for c in best]))
-    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
+            return []
+    return [first, second]
 
 
-def _compared(runs: list[Run], beta: float, tell: Tell | None) -> tuple[list[Run], float, bool]:
-    """Make sweeps until the means agree; return those that made any, the distance, and if stopped.
+def _score(runs: list[Run]) -> float:
+    """Return the mean log posterior of the chain whose is larger."""
+    return max(run.score[0] for run in runs if run.counted)
+
+
+def _compared(
+    runs: list[Run], beta: float, tell: Tell | None, stopped: bool
+) -> tuple[list[Run], float, bool]:
+    """Make more sweeps until the means agree; return what ran, the distance, and if stopped.
 
     Chains that do not agree go on with others beside them that have more noise; those that would
     take too long with these, with more sweeps.
     """
     count, distance = COUNTED, math.inf
     for again in range(LONGER + 1):
-        stopped = any(run.go_on(count, tell) for run in runs)
+        if again:
+            stopped = any(run.go_on(count, tell) for run in runs)
         runs = [run for run in runs if run.counted]
         if len(runs) == 2:
             distance = _distance(*runs)
