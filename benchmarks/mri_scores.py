@@ -70,6 +70,7 @@ def bar_scores(image: np.ndarray, std: np.ndarray, truth: Truth) -> dict[str, fl
     scores["corr"] = float(
         np.mean([np.corrcoef(s[inside], e[inside])[0, 1] for s, e in zip(std, error, strict=True)])
     )
+    scores["corr if exact"] = float(np.mean([exact_correlation(s[inside]) for s in std]))
     outside = places["background"]
     if outside.any():
         sizes = (float(np.mean(x[:, outside] ** 2)) for x in (std, error))
@@ -77,6 +78,16 @@ def bar_scores(image: np.ndarray, std: np.ndarray, truth: Truth) -> dict[str, fl
     for name, where in truth.lesions.items():
         scores[f"{name} cov"] = float(covered[where].mean())
     return scores
+
+
+def exact_correlation(std: np.ndarray) -> float:
+    """Return the correlation of std with |error| that normal errors of exactly this std have.
+
+    E|e| = √(2/π) s, so cov(s, |e|) = √(2/π) var s, and var |e| = E s² − (2/π) (E s)².
+    """
+    share = 2 / math.pi
+    mean, square = float(std.mean()), float(np.mean(std**2))
+    return math.sqrt(share) * float(std.std()) / math.sqrt(max(square - share * mean**2, 1e-300))
 
 
 def kept_contrast(image: np.ndarray, truth: Truth) -> dict[str, float]:

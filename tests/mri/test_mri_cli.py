@@ -129,6 +129,22 @@ def test_two_sets_are_written_apart_and_shown_together(app, tmp_path):
     assert "total variation, λ" not in text
 
 
+def test_a_truth_of_another_shape_is_refused_before_the_work(app, files):
+    folder, truth = files
+    np.save(folder / "one.npy", truth[:1])
+    arguments = [str(folder / "in.npz"), "-o", str(folder / "out.npz"), "--real"]
+    result = CliRunner().invoke(app, [*arguments, "--truth", str(folder / "one.npy")])
+    assert "(1, 48, 48) came, (2, 48, 48) is expected" in str(result.exception)
+    assert not (folder / "out.npz").exists()
+
+
+def test_numbers_in_a_row_are_no_kspace(app, tmp_path):
+    np.savez(tmp_path / "in.npz", a=np.zeros(3))
+    arguments = [str(tmp_path / "in.npz"), "-o", str(tmp_path / "out.npz")]
+    result = CliRunner().invoke(app, arguments)
+    assert "the k-space has shape (3,)" in str(result.exception)
+
+
 def test_two_sets_need_coils(app, files):
     folder, _ = files
     arguments = [str(folder / "in.npz"), "-o", str(folder / "out.npz"), "--sets", "2"]

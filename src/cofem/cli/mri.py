@@ -143,7 +143,7 @@ def mri(
     y = scan.kspace
     sampled = scan.mask if mask is None else read_array(mask, "mask")
     sensitivities = maps_of(scan, y, fft_order, sets)
-    reference = None if truth is None else read_array(truth, "truth")
+    reference = None if truth is None else checked_truth(read_array(truth, "truth"), scan)
     start = time.perf_counter()
     with warnings_as_lines():
         found = reconstruct(
@@ -155,8 +155,6 @@ def mri(
         )  # fmt: skip
     seconds = time.perf_counter() - start
     shown = together(found, y, sensitivities)
-    if reference is not None and reference.ndim == shown.image.ndim - 1:
-        reference = reference[None]
     written = write(found if output.suffix == ".npz" else shown, output, scan.affine)
     if report_page is not None:
         page(report_page, shown, scan, sampled, sensitivities, not fft_order)
@@ -194,6 +192,21 @@ def check_outputs(
     if output.exists() and source.exists() and output.samefile(source):
         raise ValueError(f"output: {output} would overwrite the input")
     check_pictures(figure, report_page)
+
+
+def checked_truth(reference: np.ndarray, scan: Any) -> np.ndarray:
+    """Return the true images as (L, …); refuse other shapes before the work is done."""
+    sides = scan.shape
+    if scan.trajectory is None:
+        sides = scan.kspace.shape[2 if scan.coils else 1 :]
+    if sides is None:  # the sensitivities will say it
+        return reference
+    expected = (len(scan.kspace), *sides)
+    if reference.shape == expected[1:]:
+        reference = reference[None]
+    if reference.shape != expected:
+        raise ValueError(f"truth: {reference.shape} came, {expected} is expected")
+    return reference
 
 
 def page(

@@ -122,6 +122,8 @@ def read_scan(path: Any, *, coils: bool | None = None, index: int | None = None)
 
 
 def _array(y: np.ndarray, others: dict[str, np.ndarray], coils: bool | None) -> Scan:
+    if y.ndim < 2:
+        raise ValueError(f"path: the k-space has shape {y.shape}; (H, W) or (L, H, W) is expected")
     maps = others.get("sensitivities")
     several = bool(coils) or (coils is None and maps is not None)
     axes = y.ndim

@@ -34,7 +34,8 @@ HIDING = 2  # stream of random numbers, beside those of model.py
 DRAWS, DRAW_RTOL = 8, 0.01
 PLACES = 1.5  # pixels over which squared draws are averaged: 8 draws become more than 100
 RADII = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0)  # up to 3 the discs of a grid differ by these
-ODDS = 0.1  # that a pixel is part of a hidden disc of a given radius, before the data
+ODDS = 0.4  # that a pixel is part of a hidden disc of a given radius, before the data
+SHOWN = 0.25  # of these odds for the image: what is put back in vain is an error
 SLAB = 0.3  # amplitude of a disc, beside the images' level
 NORMAL_MEDIAN = 0.6745  # of |t|, where t is normal
 LEAST_PRECISION = 1e-6  # beside the largest: an average of squares may be zero
@@ -126,9 +127,9 @@ class Hidden:
         totals = totals * backend.from_numpy(self._visible[index % len(self._visible)], like)
         odds, first, second, moved = (totals[i, ...] for i in range(4))
         odds = xp.clip(odds, min=np.finfo(float).tiny)
-        there = odds / (1 + odds)
+        there, shown = odds / (1 + odds), SHOWN * odds / (1 + SHOWN * odds)
         # What is there with half the odds stays out of the image, and in the interval.
-        image = there**2 * moved / odds
+        image = shown**2 * moved / odds
         mean = there * first / odds
         variance = there * second / odds - mean**2 + (mean - image) ** 2
         return image, xp.clip(variance, min=0.0)

@@ -15,6 +15,9 @@ from cofem.operators import Smoothing
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
 MOVE_WIDTH = 1.0  # and the squared differences of fits, of which there are fewer
 DARK, DARK_WIDTH = 0.05, 1.0  # beside the images' level, after averaging: no object is there
+# Of the variance that hidden things add, how much the left-out samples have seen already, and how
+# much of the rest is left at least. (With all of it the edges were covered less, in much noise.)
+SEEN_TWICE, LEAST_LEFT = 0.5, 0.5
 # Of the mean variance, in the object and outside: no pixel is thought to be known exactly. Inside,
 # an edge map that misses a texture says so (camera man: 0.86 covered without it, 0.92 with it).
 LEAST_SHARE, LEAST_OUTSIDE = 0.02, 1e-4
@@ -63,7 +66,8 @@ class Spread:
         filters = np.stack([np.exp(np.interp(logs, np.log(CENTRES), c)) for c in curves])
         own = cls(data, filters).std(plain) ** 2
         moved = np.mean([np.abs(x - image) ** 2 for x in evidence.moved], axis=0)
-        both = shared_out(own, moved, dark_pixels(image, data), data)
+        dark = dark_pixels(image, data)
+        both = less_by(shared_out(own, moved, dark, data), marks, ~dark)
         factor = np.sqrt((both + marks) / np.where(own > 0, own, 1))
         return cls(data, filters, np.where(own > 0, factor, 1.0))
 
@@ -105,6 +109,18 @@ def dark_pixels(image: np.ndarray, data: Measured) -> np.ndarray:
     joint = np.mean(power / np.where(level > 0, level, 1), axis=0)
     near: np.ndarray = _averaged(joint, data, DARK_WIDTH)
     return near < DARK**2
+
+
+def less_by(variance: np.ndarray, marks: np.ndarray, bright: np.ndarray) -> np.ndarray:
+    """Return variance (L, P) without some of what ``marks`` will add to it, (L, P).
+
+    The left-out samples, which decided how large it is in all, have seen the errors of hidden
+    things too: they would be counted twice.
+    """
+    where = bright if bright.any() else ~bright
+    there = variance[:, where].mean(axis=1)
+    more = marks[:, where].mean(axis=1) / np.where(there > 0, there, 1)
+    return np.asarray(variance * np.maximum(1 - SEEN_TWICE * more, LEAST_LEFT)[:, None])
 
 
 def shared_out(own: np.ndarray, moved: np.ndarray, dark: np.ndarray, data: Measured) -> np.ndarray:

@@ -53,9 +53,10 @@ def doubt_order(y: np.ndarray, mask: np.ndarray, centered: bool) -> None:
     moved = np.roll(power, [n - h for n, h in zip(ends, halves, strict=True)], axes)
     corner = moved[(..., *[slice(0, 2 * n + 1) for n in ends])]
     if corner.max() > CORNER * max(float(centre.max()), 1e-300):
+        flag = "--fft-order" if centered else "no --fft-order"
         warn(
-            "the power of k-space is in its corners, not at its centre: "
-            f"is it centered={not centered}? (np.fft.fftshift moves the zero frequency)"
+            "the power of k-space is in its corners, not at its centre: is it "
+            f"centered={not centered} ({flag})? np.fft.fftshift moves the zero frequency"
         )
 
 
