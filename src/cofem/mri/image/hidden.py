@@ -188,9 +188,11 @@ def _scored(
     response = near(xp.mean(covered(draws) * covered(pulls), axis=0)) / xp.sum(disc)
     # Where the model does not fit, the pull is larger than by chance everywhere.
     scores = xp.where(bright, xp.abs(force) / xp.sqrt(precision), xp.full_like(force, np.inf))
-    flat = xp.reshape(scores, (-1,))
-    # NumPy can put two numbers in their places alone, others sort all.
-    ranked = np.partition(flat, middle) if backend.is_numpy(flat) else xp.sort(flat)
+    ranked: Any = xp.reshape(scores, (-1,))
+    if backend.is_numpy(ranked):  # which can put two numbers in their places alone
+        ranked = np.partition(ranked, backend.to_numpy(middle))
+    else:
+        ranked = xp.sort(ranked)
     wrong = xp.clip(xp.mean(xp.take(ranked, middle)) / median, min=1.0)
     return force / precision, wrong**2 / precision, xp.clip(response, min=0.0, max=1.0)
 
