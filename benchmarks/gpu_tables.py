@@ -68,8 +68,10 @@ def header(command: str) -> str:
 
 
 def _version(name: str) -> str:
+    # CuPy's packages are named after the CUDA they are made for.
+    packages = metadata.packages_distributions().get(name.replace("-", "_"), [name])
     try:
-        return metadata.version(name)
+        return metadata.version(packages[0])
     except metadata.PackageNotFoundError:
         return "missing"
 
