@@ -24,12 +24,13 @@ def reported(name, seed, beta=100.0, options=None):
     return report, exact, alpha
 
 
+@pytest.mark.parametrize("shrinkage", [True, False])
 @pytest.mark.parametrize("beta", [1.0, 100.0, 1e4])
-def test_the_stated_error_of_the_variance_is_its_error(beta):
+def test_the_stated_error_of_the_variance_is_its_error(beta, shrinkage):
     within = []
     for name in DICTIONARIES:
         for seed in range(8):
-            report, exact, _ = reported(name, seed, beta)
+            report, exact, _ = reported(name, seed, beta, CoFEM(shrinkage=shrinkage))
             score = (report.variance - exact.variance) / report.variance_error
             within.append(abs(score) < 2)
     share = np.mean(within)
