@@ -65,7 +65,7 @@ def row(name: str, problems: list[Problem], rivals: bool) -> list[object]:
     cells = [100 * float(np.median(e)) for e in (oracles, errors, *np.transpose(others))]
     return [
         name, *cells, f"{failures}/{len(problems)}", f"{warned}/{len(problems)}",
-        100 * float(ones_inside / max(ones, 1)), 100 * float(inside / max(zeros, 1)),
+        100 * float(ones_inside / max(ones, 1)), 100 * float(inside / zeros if zeros else np.nan),
         100 * float((inside + ones_inside) / (zeros + ones)), int(named),
         100 * float(false / max(named, 1)), float(np.median(seconds)),
     ]  # fmt: skip

@@ -7,7 +7,7 @@ import scipy.sparse
 import cofem
 from cofem.fitting.silent import audible
 from cofem.model import validation
-from cofem.model.methods import CoFEM, Woodbury
+from cofem.model.methods import Banded, CoFEM, Woodbury
 
 
 def problem(seed=0, n=60, d=120, k=5, sigma=0.05, dtype=float):
@@ -132,6 +132,17 @@ def test_what_is_data_stays(method):
         tasks, _ = validation.tasks_from(*data, None)
         model = validation.model_from(tasks, False, None)
         assert audible(model, method) == (model, 0)
+
+
+def test_a_band_stays_one():
+    random = np.random.default_rng(6)
+    mask = np.repeat([1.0, 0.0], 100)
+    phi = cofem.operators.Diagonal(mask)
+    y = mask * random.normal(size=200)
+    tasks, _ = validation.tasks_from(phi, y, None)
+    model = validation.model_from(tasks, False, None)
+    assert audible(model, Banded()) == (model, 0)
+    assert audible(model, CoFEM())[1] == 100
 
 
 def test_known_noise_needs_nothing_of_it():
