@@ -133,8 +133,13 @@ class Kept:
     def means(self, case: str) -> dict[str, float]:
         """Return the mean over seeds of everything that was measured for each of them."""
         means: dict[str, float] = {}
-        for who in sorted({key[2] for key in self.rows if key[0] == case}):
-            found = [v for (name, _, w), v in sorted(self.rows.items()) if (name, w) == (case, who)]
+        names = sorted({who for name, _, who in self.rows if name == case})
+        seeds = [{s for name, s, w in self.rows if (name, w) == (case, who)} for who in names]
+        common = set.intersection(*seeds) if seeds else set()  # the same draws for everyone
+        for who in names:
+            found = [self.rows[case, seed, who] for seed in sorted(common)]
+            if not found:
+                return {}
             keys = [key for key in found[0] if all(key in scores for scores in found)]
             means |= {key: float(np.mean([s[key] for s in found])) for key in keys}
             if who == OURS:

@@ -103,3 +103,9 @@ def test_joint_tv_is_at_its_minimum(real, isotropic):
             assert objective(x + size * step) > least - 1e-7
     with pytest.raises(ValueError, match="weight must be positive"):
         mri.joint_total_variation(y, mask, weight=0.0)
+
+
+def test_the_zero_frequency_is_always_measured():
+    """With a large factor its probability is below one: this seed's first mask lacked it."""
+    assert mri.power_rule_mask((3, 96, 96), 8, 5, seed=2)[:, :, 48].all()
+    assert all(mri.power_rule_mask((1, 32), 8, 0, seed=seed)[0, 16] for seed in range(20))

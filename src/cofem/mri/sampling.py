@@ -16,8 +16,8 @@ def power_rule_mask(
 
     The rule of SparseMRI (Lustig, Donoho and Pauly 2007): the probability of a line at
     distance r from the centre (r = 1 at the edge) is (1 − r)^power plus a constant, clipped
-    to one, and the constant makes the expected number n/factor. Ten masks are drawn and
-    the one with the least aliasing is kept.
+    to one, and the constant makes the expected number n/factor. Ten masks that have the zero
+    frequency are drawn and the one with the least aliasing is kept.
 
     Parameters
     ----------
@@ -80,7 +80,10 @@ def _least_aliased(density: np.ndarray, random: np.random.Generator) -> np.ndarr
         lines = random.random(len(density)) < density
         if lines.sum() != wanted:
             continue
-        lines[len(density) // 2] |= wanted == 1
+        if wanted == 1:
+            lines[len(density) // 2] = True
+        if not lines[len(density) // 2]:  # without the zero frequency nobody can reconstruct
+            continue
         with np.errstate(invalid="ignore", divide="ignore"):
             weighted = np.where(density > 0, lines / np.maximum(density, 1e-300), 0.0)
         spread = np.abs(np.fft.ifft(weighted))[1:]
