@@ -149,10 +149,7 @@ class Deconvolution:
         """Return the least and the largest number of spikes of every cell.
 
         The sum of ``spike_counts`` is as uncertain as the size of one spike, which the trace
-        determines to a factor of two.
-
-        Spikes that are lost in the noise are not counted, here as in ``spike_counts``: where
-        single spikes cannot be seen the interval is too low.
+        determines to a factor of two. Neither counts spikes that are lost in the noise.
 
         Examples
         --------
