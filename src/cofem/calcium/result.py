@@ -41,10 +41,10 @@ class Deconvolution:
     ----------
     spikes : ndarray
         The best estimate per frame, as height of the response in dF/F: the expected height
-        of a frame's jumps (under "banded" the positive part of the posterior mode, in the
-        logarithm).
+        of a frame's jumps, and where jumps are unsure what calcium rises without a clear one
+        (under "banded" the positive part of the posterior mode, in the logarithm).
     mean, std : ndarray
-        Of the posterior of that height.
+        Of the posterior of the height of a frame's jumps alone.
     prob_active : ndarray
         The probability that there is a jump in the frame. A jump's frame is seldom certain,
         so that several frames share the probability of one: ``events`` adds them up.
@@ -149,7 +149,7 @@ class Deconvolution:
         """Return the least and the largest number of spikes of every cell.
 
         The sum of ``spike_counts`` is as uncertain as the size of one spike, which the trace
-        determines to a factor of two.
+        determines to a factor of two. Neither counts spikes that are lost in the noise.
 
         Examples
         --------
@@ -173,7 +173,7 @@ class Deconvolution:
         >>> from cofem.calcium import deconvolve, simulate
         >>> dff, spikes = simulate(n_cells=1, n_frames=900, seed=3)
         >>> text = deconvolve(dff, 30.0, n_jobs=1).counts_in_words()
-        >>> text.startswith("About 40 spikes, between 10 and 160 with 95 % probability")
+        >>> text.startswith("About 38 spikes, between 9.6 and 150 with 95 % probability")
         True
         """
         total = float(np.atleast_2d(self.spike_counts)[cell].sum())

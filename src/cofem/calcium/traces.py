@@ -12,6 +12,14 @@ from scipy.ndimage import gaussian_filter1d, maximum_filter1d, minimum_filter1d
 
 # suite2p's own weight of the neuropil.
 NEUROPIL_COEFFICIENT = 0.7
+# suite2p smooths by so many frames before the running minimum; at high frame rates at least by
+# a part of a second, or the minimum falls into the noise.
+SMOOTH_FRAMES, SMOOTH_PER_SECOND = 10.0, 6.0
+# Where less than this of the smoothing window is there, a level is not told.
+NEAR_ENOUGH = 1e-3
+# Noise is measured above this share of the frame rate, where no indicator responds (as in CaImAn
+# and OASIS), in windows of so many frames (SciPy's default of Welch's method).
+NOISE_ABOVE, WELCH_FRAMES = 0.25, 256
 # The median of |x| for x ~ N(0, 1).
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
@@ -45,11 +53,11 @@ def maximin_baseline(dff: np.ndarray, framerate: float, window: float = 60.0) ->
     seen = np.isfinite(dff)
     if not seen.any():
         return np.full(len(dff), np.nan)
-    sigma = max(10.0, framerate / 6)
+    sigma = max(SMOOTH_FRAMES, framerate / SMOOTH_PER_SECOND)
     weight = gaussian_filter1d(seen.astype(np.float64), sigma)
     total = gaussian_filter1d(np.where(seen, dff, 0.0), sigma)
     # Where no frame is near there is no level: infinite for the minimum, which skips it.
-    near = weight > 1e-3
+    near = weight > NEAR_ENOUGH
     smooth = np.where(near, total / np.where(near, weight, 1.0), np.inf)
     width = min(max(1, int(window * framerate)), 2 * len(dff) - 1)
     low = minimum_filter1d(smooth, width)
@@ -164,14 +172,14 @@ def _upper_power(run: np.ndarray) -> float:
     Welch's method as in SciPy (Hann's window, half overlap, the mean of a window removed), in
     one transform of all windows.
     """
-    width = min(256, len(run))
+    width = min(WELCH_FRAMES, len(run))
     windows = np.lib.stride_tricks.sliding_window_view(run, width)[:: width - width // 2]
     taper = np.hanning(width + 1)[:-1]
     spectrum = np.fft.rfft((windows - windows.mean(axis=1, keepdims=True)) * taper, axis=1)
     power = np.mean(np.abs(spectrum) ** 2, axis=0) / np.sum(taper**2)
     if width % 2 == 0:
         power[-1] /= 2  # the one frequency that stands once in a two-sided spectrum
-    return float(np.mean(power[np.arange(len(power)) / width > 0.25]))
+    return float(np.mean(power[np.arange(len(power)) / width > NOISE_ABOVE]))
 
 
 def downward_noise(trace: np.ndarray, framerate: float, rise: float) -> float:

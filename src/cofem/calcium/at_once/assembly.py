@@ -21,7 +21,7 @@ from cofem.calcium.jumps.counting import (
     Segments,
     spike_size,
 )
-from cofem.calcium.jumps.fitting import JITTER
+from cofem.calcium.jumps.fitting import JITTER, NEAR_SECONDS
 from cofem.calcium.jumps.search import Found
 from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants
 from cofem.calcium.jumps.unsure import WALK_SECONDS, certainty
@@ -151,7 +151,7 @@ def _interpolated(x: Array, place: np.ndarray) -> Array:
 def _near(active: Array, framerate: float) -> Array:
     """Return the probability of a jump within 50 ms: a jump's frame is seldom certain."""
     xp = backend.namespace(active)
-    half, n = round(0.05 * framerate), active.shape[1]
+    half, n = round(NEAR_SECONDS * framerate), active.shape[1]
     total = xp.cumulative_sum(active, axis=1)
     total = xp.concat([0 * total[:, :1], total], axis=1)
     last = backend.from_numpy(np.minimum(np.arange(n) + half + 1, n), active)

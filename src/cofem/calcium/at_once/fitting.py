@@ -19,7 +19,7 @@ from cofem.calcium.at_once.assembly import assembled, spread_out, walk_upward
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
 from cofem.calcium.at_once.preparing import Prepared, chosen, prepared
 from cofem.calcium.at_once.tables import Tables, build_tables
-from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings
+from cofem.calcium.half_cauchy.cell import LEAST_NOISE, MIN_FRAMES, Settings
 from cofem.calcium.jumps import fitting as one_cell
 from cofem.calcium.jumps.doubts import Signs, doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
@@ -64,7 +64,7 @@ def fit_together(
         dff = xp.where(lone, 0 * dff + math.nan, dff)
         data = prepared(dff, settings, level)
         counts = backend.to_numpy(xp.sum(xp.astype(xp.isfinite(dff), xp.int64), axis=1))
-        good = (counts >= MIN_FRAMES) & (data.noise > 1e-12 * data.scale)
+        good = (counts >= MIN_FRAMES) & (data.noise > LEAST_NOISE * data.scale)
         if not good.any():
             continue
         data = chosen(data, np.flatnonzero(good)) if not good.all() else data

@@ -13,7 +13,13 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.calcium.jumps.fitting import WORKING_RATE
-from cofem.calcium.traces import HALF_NORMAL_MEDIAN
+from cofem.calcium.traces import (
+    HALF_NORMAL_MEDIAN,
+    NOISE_ABOVE,
+    SMOOTH_FRAMES,
+    SMOOTH_PER_SECOND,
+    WELCH_FRAMES,
+)
 
 # scipy.ndimage cuts a Gaussian off at so many standard deviations.
 TRUNCATE = 4.0
@@ -73,7 +79,7 @@ def running_minimum(x: Array, width: int) -> Array:
 def maximin_baselines(dff: Array, framerate: float, window: float) -> Array:
     """Return suite2p's baselines; see :func:`cofem.calcium.traces.maximin_baseline`."""
     width = min(max(1, int(window * framerate)), 2 * dff.shape[1] - 1)
-    low = running_minimum(gaussian(dff, max(10.0, framerate / 6)), width)
+    low = running_minimum(gaussian(dff, max(SMOOTH_FRAMES, framerate / SMOOTH_PER_SECOND)), width)
     return -running_minimum(-low, width)
 
 
@@ -108,7 +114,7 @@ def noise_levels(trace: Array, framerate: float, rise: float) -> Array:
 def _white(trace: Array) -> Array:
     xp = backend.namespace(trace)
     n = trace.shape[1]
-    width = min(256, n)
+    width = min(WELCH_FRAMES, n)
     starts = np.arange(0, n - width + 1, width - width // 2)
     taper = np.hanning(width + 1)[:-1]
     shared = backend.from_numpy(taper, trace)
@@ -119,7 +125,8 @@ def _white(trace: Array) -> Array:
         power = power + backend.abs_squared(xp.fft.rfft(piece, axis=1))
     power = power / (len(starts) * float(np.sum(taper**2)))
     frequency = np.arange(width // 2 + 1) / width
-    share = np.where(frequency > 0.25, 1.0, 0.0) / np.count_nonzero(frequency > 0.25)
+    high = frequency > NOISE_ABOVE
+    share = np.where(high, 1.0, 0.0) / np.count_nonzero(high)
     if width % 2 == 0:
         share[-1] /= 2  # the one frequency that stands once in a two-sided spectrum
     return xp.sqrt(xp.sum(power * backend.from_numpy(share, trace), axis=1))

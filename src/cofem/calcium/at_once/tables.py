@@ -23,6 +23,7 @@ from cofem.calcium.jumps.states import (
     MOST_PER_FRAME,
     SIZES,
     SPACING,
+    START_DECAY,
     WALK_REACH,
     WEIGHTS,
     Constants,
@@ -33,8 +34,6 @@ from cofem.calcium.jumps.states import (
 # Options: three steps of the walk, then the jumps.
 STILL = 3
 NUMBER = np.concatenate([np.zeros(STILL), SIZES**COUNT_POWER])
-# Calcium starts anywhere, more probably near rest: this much less a state away from it.
-START_DECAY = 0.1
 
 
 @dataclass(frozen=True)

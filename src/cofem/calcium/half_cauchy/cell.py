@@ -25,6 +25,8 @@ from cofem.calcium.traces import (
 
 # Fewer frames than this do not tell signal from noise.
 MIN_FRAMES = 16
+# Noise below this share of the largest value is rounding: the trace is constant.
+LEAST_NOISE = 1e-12
 # Decay times are tried at powers of √2: one step to either side of the indicator's, or, if
 # it is not named, of the fastest and the slowest in the table. REACH is a step and a bit.
 DECAY_STEP, REACH = math.sqrt(2), 1.5
@@ -100,7 +102,7 @@ def fit_cell(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) -
     x = transformed(dff, baseline, settings.response)
     noise = settings.sn if settings.sn is not None else noise_level(x, settings)
     scale = float(np.max(np.abs(x[seen]), initial=0.0))
-    if not noise > 1e-12 * scale:
+    if not noise > LEAST_NOISE * scale:
         return nothing(dff, 0.0, "the trace is constant", settings, baseline)
     y, beta = np.where(seen, x / noise, 0.0), seen.astype(np.float64)
     kernel, fit = _choose(y, beta, settings)

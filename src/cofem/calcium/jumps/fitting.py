@@ -10,12 +10,19 @@ import numpy as np
 import scipy.signal
 from scipy.ndimage import gaussian_filter1d
 
-from cofem.calcium.half_cauchy.cell import MIN_FRAMES, CellFit, Settings, noise_level, nothing
+from cofem.calcium.half_cauchy.cell import (
+    LEAST_NOISE,
+    MIN_FRAMES,
+    CellFit,
+    Settings,
+    noise_level,
+    nothing,
+)
 from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
 from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, told, upright_gain
 from cofem.calcium.jumps.passes import Jumps, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
-from cofem.calcium.jumps.search import Found, search
+from cofem.calcium.jumps.search import START, Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
 from cofem.calcium.jumps.unsure import certainty, share_of_walk, walk_upward
 from cofem.calcium.traces import maximin_baseline
@@ -32,6 +39,11 @@ SEARCHED_GIVEN = 1000
 # The posterior is computed in pieces of five minutes, each with a margin of several decay
 # times: memory and time then grow no faster than the recording.
 STRETCH, MARGIN_SECONDS = 9000, 20.0
+# A threshold on probabilities looks at so many seconds around a frame.
+NEAR_SECONDS = 0.05
+# With a decay below the first (seconds) given and no rise, the rise is at most a third of it,
+# and never above where the search for one starts.
+SHORT_DECAY, RISE_OF_SHORT = 0.1, 3.0
 # The model takes rise and decay as exact and is too sure of a jump's frame: times are spread by
 # this share of the decay time, which is as far as rises of one cell differ.
 JITTER = 0.04
@@ -70,7 +82,7 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     above = binned(dff - baseline, settings.framerate)
     noise = _noise(above, settings)
     scale = float(np.max(np.abs((dff - baseline)[seen]), initial=0.0))
-    if not noise > 1e-12 * scale:
+    if not noise > LEAST_NOISE * scale:
         return nothing(dff, 0.0, "the trace is constant", settings, baseline)
     y, there = above.trace / noise, np.isfinite(above.trace)
     if settings.response == "log":  # a jump grows with 1 + dF/F
@@ -109,7 +121,8 @@ def fixed_constants(settings: Settings, given_level: bool) -> dict[str, float]:
     if settings.tau_r is not None:
         fixed["tau_r"] = settings.tau_r
     elif settings.tau_d is not None:
-        fixed |= {"tau_r": min(0.03, settings.tau_d / 3)} if settings.tau_d < 0.1 else {}
+        short = min(START.tau_r, settings.tau_d / RISE_OF_SHORT)
+        fixed |= {"tau_r": short} if settings.tau_d < SHORT_DECAY else {}
     if settings.response == "linear":
         fixed["curvature"] = 0.0
     if given_level:
@@ -251,7 +264,7 @@ def spread_out(x: np.ndarray, factor: int, n: int) -> np.ndarray:
 
 def _near(active: np.ndarray, settings: Settings) -> np.ndarray:
     """Return the probability of a jump within 50 ms: a jump's frame is seldom certain."""
-    width = 2 * round(0.05 * settings.framerate) + 1
+    width = 2 * round(NEAR_SECONDS * settings.framerate) + 1
     return np.asarray(np.minimum(np.convolve(active, np.ones(width), mode="same"), 1.0))
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cofem.calcium.jumps.states import States
+from cofem.calcium.jumps.states import START_DECAY, States
 from cofem.solvers.compiled import compiled
 
 # A jump in a frame starts with about this much of the weight, or more, and the next frames
@@ -149,7 +149,7 @@ def _forward(
     gathered = np.zeros((K, 3))  # what arrives: weight, and weighted mean and square
     total = 0.0
     for k in range(K):  # at the start calcium may be anywhere, more probably near rest
-        here[k] = math.exp(-0.1 * abs(k - rest))
+        here[k] = math.exp(-START_DECAY * abs(k - rest))
         total += here[k]
     here /= total
     low, high, evidence = 0, K - 1, 0.0

@@ -2,8 +2,8 @@
 
 One constant at a time is moved, up or down while the evidence climbs, until none moves.
 Evidence differs by hundreds between wrong and right constants, so that the priors, which are
-wide, speak only in traces that say nothing. A named indicator makes them narrower: a name is
-a prior, not a verdict.
+wide, speak only in traces that say nothing. A named indicator moves their middle: a name is a
+prior, not a verdict.
 
 This is a driver: it compares ends of the recursions of ``passes``, which are exact and have
 nothing to iterate, and chooses among them. The choice is a generator that asks for evidence and
@@ -34,18 +34,20 @@ FACTORS = {"tau_d": math.sqrt(2), "tau_r": math.sqrt(2), "rate": 2.5, "height": 
 STEPS = {"curvature": 0.1, "walk": 0.25, "level": 0.5}
 ORDER = ("tau_d", "tau_r", "curvature", "level", "rate", "walk", "height")
 SWEEPS = 4
-# Standard deviations of the logarithms of decay and rise time, for any indicator and for a
-# named one: cells of one indicator differ in decay by a factor of 1.4 (see the notes).
-ANY_SPREAD, NAMED_SPREAD = 0.4, 0.35
-# The rise is known within a factor of two, with a name or without: expression and temperature
-# move it. A trace with a handful of spikes would take any.
-RISE_SPREAD = 0.7
+# Standard deviations of the logarithms of decay and rise time. Cells of one indicator differ in
+# decay by a factor of 1.4 (see the notes), and the rise is known within a factor of two:
+# expression and temperature move both. A name moves the middle of the prior and makes it no
+# narrower: a trace with a handful of spikes would take whatever the name says.
+DECAY_SPREAD, RISE_SPREAD = 0.4, 0.7
 # A curved response, of either sign, must be 20 times as probable as a linear one: strong
 # evidence (Kass & Raftery 1995). A trace that says nothing would take it as soon as another.
 LOG_CURVED = -math.log(20)
 # In longer frames than these (Hz) several spikes add up, and what their sum lacks is taken for a
 # curve: at 8 Hz correlations with true spikes fell by .005.
 SATURATION_RATE = 15.0
+# A rise must be this many times shorter than the decay: of nearly equal times either may be
+# the rise, and the height of the response goes to nothing.
+DECAY_BY_RISE = 1.5
 # A decay shorter than this many frames is not told from a single bright frame.
 LEAST_FRAMES = 1.5
 
@@ -178,7 +180,7 @@ def _climb(
         if not getattr(low, name) <= moved <= getattr(HIGHEST, name):
             return at
         there = at._replace(**{name: moved})
-        if there.tau_r > there.tau_d / 1.5:
+        if there.tau_r > there.tau_d / DECAY_BY_RISE:
             return at
         above = yield from score(there)
         here = yield from score(at)
@@ -191,8 +193,7 @@ def _log_prior(at: Constants, indicator: Indicator | None, fixed: Mapping[str, f
     centre = START if indicator is None else indicator
     prior = LOG_CURVED if "curvature" not in fixed and at.curvature != 0 else 0.0
     if "tau_d" not in fixed:
-        spread = ANY_SPREAD if indicator is None else NAMED_SPREAD
-        prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / spread) ** 2
+        prior -= 0.5 * (math.log(at.tau_d / centre.tau_d) / DECAY_SPREAD) ** 2
     if "tau_r" not in fixed:
         prior -= 0.5 * (math.log(at.tau_r / centre.tau_r) / RISE_SPREAD) ** 2
     return prior

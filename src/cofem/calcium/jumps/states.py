@@ -35,6 +35,9 @@ HEIGHT, HEIGHT_RATE = 4.0, 30.0
 SPACING, EVEN_UP_TO, HIGHEST = 0.1, 6.0, 100.0
 # Below rest calcium goes no further than four standard deviations of its walk, or three jumps.
 WALK_REACH, LOWEST = 4.0, 3.0
+# At the start calcium may be anywhere, with every step of the grid away from rest by this less
+# probable (in the logarithm): a tenth as probable 2.3 jumps away. A few frames outweigh it.
+START_DECAY = 0.1
 # A frame has a jump with at most this probability; more are not told apart.
 MOST_PER_FRAME = 0.5
 

@@ -84,4 +84,4 @@ def walk_upward(jumps: Jumps, constants: Constants, framerate: float) -> np.ndar
     gain = 1 + bend * decay * np.maximum(before, 0.0)
     rise = jumps.calcium - decay * before - gain * jumps.number
     rise[:2] = 0.0  # where calcium started is not told from a jump
-    return np.maximum(gaussian_filter1d(rise, WALK_SECONDS * framerate), 0.0)
+    return np.asarray(np.maximum(gaussian_filter1d(rise, WALK_SECONDS * framerate), 0.0))
