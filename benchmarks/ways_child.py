@@ -181,7 +181,8 @@ def main() -> None:
     import scipy
 
     numbers = [np.__version__, scipy.__version__, numba.__version__]
-    np.savez(out, versions=[sys.version.split()[0], *numbers], **found)
+    lock = getattr(sys, "_is_gil_enabled", lambda: True)()  # what was imported may turn it on
+    np.savez(out, versions=[sys.version.split()[0], *numbers], lock=lock, **found)
 
 
 if __name__ == "__main__":

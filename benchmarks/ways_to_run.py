@@ -31,6 +31,8 @@ PACKAGE = HERE.parent / "src" / "cofem"
 LIMIT = 1800  # seconds for a way; for many fits in one process, for every 20,000 of them
 # Sums in another order, and other versions of numba: what stays equal is this.
 CLOSE = 1e-6
+# What the name of a Python without the global lock ends with; entries that are no answers.
+FREE, ABOUT = " free-threaded", ("versions", "lock")
 # Growth per fit that would be a leak: an object of Python's has 16 bytes and more.
 LEAK = 16
 # Root may write everywhere unless these two are taken away.
@@ -93,9 +95,9 @@ class Ways:
             return {name: held[name] for name in held.files}
 
     def _same(self, found: dict[str, np.ndarray]) -> str:
-        found, expected = dict(found), dict(self.reference)
-        alike = list(found.pop("versions")) == list(expected.pop("versions"))
-        names = [name for name in expected if name in found]
+        expected = self.reference
+        alike = list(found["versions"]) == list(expected["versions"])
+        names = [name for name in expected if name in found and name not in ABOUT]
         worst, where = max((difference(found[name], expected[name]), name) for name in names)
         if alike and worst > 0:
             raise RuntimeError(f"not bit for bit: {worst:.1e} ({where})")
@@ -165,9 +167,22 @@ class Ways:
         return text
 
     def other(self, python: str) -> str:
-        """Run another Python, with its own NumPy, SciPy and numba."""
+        """Run another Python, with its own NumPy, SciPy and numba.
+
+        Without Python's lock the threads truly run at once: they are compared with its own answers.
+        """
         found = self._child("plain", python=python)
-        return f"{' '.join(found['versions'])}: {self._same(found)}"
+        text = f"{' '.join(found['versions'])}: {self._same(found)}"
+        if not name_of(python).endswith(FREE):
+            return text
+        if found["lock"]:
+            raise RuntimeError("a module of the imported ones turned Python's lock on again")
+        together = self._child("threads", python=python)
+        worst, where = max((difference(held, found[name]), name)
+                           for name, held in together.items() if name not in ABOUT)  # fmt: skip
+        if worst > 0:
+            raise RuntimeError(f"not bit for bit in 8 threads: {worst:.1e} ({where})")
+        return f"{text}; lock off; bit for bit alone and in 8 threads at once"
 
 
 def homeless() -> dict[str, str | None]:
@@ -205,7 +220,7 @@ class unwritable:  # noqa: N801
 def name_of(python: str) -> str:
     """Return the version of an interpreter, and whether it has Python's lock."""
     code = "import sys, sysconfig; print(sys.version.split()[0] + "
-    code += "' free-threaded' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
+    code += f"'{FREE}' * bool(sysconfig.get_config_var('Py_GIL_DISABLED')))"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
