@@ -147,7 +147,7 @@ class Hidden:
         for radius in radii:
             found = score(
                 *spectra, *there, self._squared(radius), *self._squares,
-                smooth=_places(self.shape, PLACES), median=NORMAL_MEDIAN if number else np.inf,
+                smooth=_places(self.shape, PLACES), beyond=np.inf if number else 0.0,
             )  # fmt: skip
             yield Discs(radius, *found)
 
@@ -163,11 +163,12 @@ def _places(shape: tuple[int, ...], width: float) -> Smoothing:
 def _scored(
     pull: Array, chance: Array, draws: Array, pulls: Array,
     bright: Array, middle: Array, squared: Array, *squares: Array,
-    smooth: Smoothing, median: float,
+    smooth: Smoothing, beyond: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """Return amplitude, variance and response of a disc at every pixel, from spectra.
 
-    ``middle`` are the places of the median among as many numbers as there are ``bright`` pixels.
+    ``middle`` are the places of the median among as many numbers as there are ``bright`` pixels,
+    and ``beyond`` is the score of the others.
     """
     xp, fft, shape = backend.namespace(pull), backend.fft_module(pull), bright.shape
     axes = tuple(range(-len(shape), 0))
@@ -188,13 +189,13 @@ def _scored(
     precision = xp.where(largest > 0, least, xp.ones_like(precision))
     response = near(xp.mean(covered(draws) * covered(pulls), axis=0)) / xp.sum(disc)
     # Where the model does not fit, the pull is larger than by chance everywhere.
-    scores = xp.where(bright, xp.abs(force) / xp.sqrt(precision), xp.full_like(force, np.inf))
+    scores = xp.where(bright, xp.abs(force) / xp.sqrt(precision), xp.full_like(force, beyond))
     ranked: Any = xp.reshape(scores, (-1,))
     if backend.is_numpy(ranked):  # which can put two numbers in their places alone
         ranked = np.partition(ranked, backend.to_numpy(middle))
     else:
         ranked = xp.sort(ranked)
-    wrong = xp.clip(xp.mean(xp.take(ranked, middle)) / median, min=1.0)
+    wrong = xp.clip(xp.mean(xp.take(ranked, middle)) / NORMAL_MEDIAN, min=1.0)
     return force / precision, wrong**2 / precision, xp.clip(response, min=0.0, max=1.0)
 
 
