@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import array_api_strict
 import numpy as np
 import pytest
 
@@ -215,19 +214,3 @@ def test_coherent_columns_are_found_out(anywhere):
         exact = 1 / np.diag(np.linalg.inv(phi.T @ phi + np.diag(a[p].numpy()))) - a[p].numpy()
         wanted = (exact / (0.3 * (phi**2).sum(axis=0)))[[4, 5]].min()
         assert float(lowest[p]) == pytest.approx(min(wanted, 1.0), rel=1e-3)
-
-
-@pytest.mark.parametrize("given", [False, True])
-def test_the_array_standard_is_all_it_needs(given):
-    phi = OPERATORS["dense"]().matrix
-    Y, betas, _ = sparse(Dense(phi), 4, 0.01)
-    noise = betas if given else None
-    answers = []
-    for convert in (torch.asarray, array_api_strict.asarray):
-        rows = convert(Y.numpy())
-        found = learned_together(Dense(convert(phi)), rows, noise, cofem.CoFEM(), 0, 60, 1e-4)
-        answers.append(found)
-    for one, other in zip(*answers, strict=True):
-        assert (one is None) == (other is None)
-        if one is not None:
-            np.testing.assert_allclose(np.asarray(other.mean), one.mean, rtol=1e-6, atol=1e-9)
