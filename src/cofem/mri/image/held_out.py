@@ -50,7 +50,8 @@ class Evidence:
     def empty(cls, n_contrasts: int) -> Evidence:
         """Return what is known before anything was left out."""
         shape = (n_contrasts, len(CENTRES))
-        return cls(*(np.zeros(shape) for _ in range(4)), np.zeros(n_contrasts))
+        power = [np.zeros(shape) for _ in range(4)]
+        return cls(power[0], power[1], power[2], power[3], np.zeros(n_contrasts))
 
     def add(self, fit: ImageFit, data: Measured, left_out: np.ndarray, seed: int) -> None:
         """Compare a fit with the samples that it did not see, (L, …) boolean."""
