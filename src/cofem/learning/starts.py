@@ -36,8 +36,9 @@ STARTS = (10.0, 0.0, 100.0)
 # If the first start ends with a larger ratio than this, no other start is made.
 EXPLAINED = 30.0
 # The ratios at which the noise is held until the sites are at rest, for at most HOLD_ITERATIONS;
-# such starts are made if no end that is certified and not crowded has a larger ratio than FOUND.
-HELD = (100.0, 316.0, 1000.0)
+# such starts are made if no end that is certified and not crowded has a larger ratio than FOUND,
+# until they took as many products as the starts before them: in pure noise each is expensive.
+HELD = (316.0, 100.0, 1000.0)
 HOLD_ITERATIONS, FOUND = 60, 3.0
 # Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
@@ -178,7 +179,10 @@ def _held_end(
     spent: int,
 ) -> tuple[End | None, int]:  # fmt: skip
     """Return the first end that explains y, of starts that hold the noise, and the products."""
+    before = spent
     for start in HELD:
+        if spent > 2 * before:
+            break
         held = model.with_noise([(1 + start) * task.noise_precision for task in model.tasks])
         esteps, rule = make(held), Propagation(held, start, True, tol)
         found = iterate(
