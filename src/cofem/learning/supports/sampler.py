@@ -40,7 +40,7 @@ MANY_MORE = 2
 # Columns of which all lengths agree to SAME have one length; columns whose lengths differ by no
 # more than the factor SIMILAR may be in one unit. By so many nats chains in the user's units must
 # be better than those in columns of length one, which do not change with the units.
-SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 5.0
+SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 10.0
 # Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
@@ -139,44 +139,38 @@ def sample_supports(
     """
     task = model.tasks[0]
     phi, y = (backend.to_numpy(x).astype(np.float64) for x in (task.operator.to_dense(), task.y))
-    lengths, common = _units(phi)
-    found = _sampled(model, phi, lengths, y, beta, likely_noise, likely, seed, tell)
-    if found is None or common is None or found[0].stopped or found[0].distance <= AGREE:
-        return found and found[0]
-    other = _sampled(model, phi, common, y, beta, likely_noise, likely, seed, tell)
-    return other[0] if other is not None and other[1] - found[1] > CLEARLY else found[0]
-
-
-def _sampled(
-    model: Model, phi: np.ndarray, lengths: np.ndarray, y: np.ndarray, beta: float,
-    likely_noise: float, likely: np.ndarray, seed: int, tell: Tell | None,
-) -> tuple[Sampled, float] | None:  # fmt: skip
-    """Return what two chains find in units of these lengths, and the better one's mean score."""
-    runs = _started(model, phi / lengths, y, beta, likely_noise, likely, seed)
-    if not runs:
+    best: list[Run] = []
+    for scale in _units(phi):
+        runs = _started(model, phi / scale, y, beta, likely_noise, likely, seed)
+        if not runs:
+            continue
+        stopped = any(run.go_on(COUNTED, _in_units(tell, scale)) for run in runs)
+        if not best or _score(runs) - _score(best) > CLEARLY:
+            best, lengths = runs, scale
+        if stopped:
+            break
+    if not best:
         return None
-    runs, distance, stopped = _compared(runs, beta, _in_units(tell, lengths))
+    runs, distance, stopped = _compared(best, beta, _in_units(tell, lengths), stopped)
     best = _those_that_count(runs) if len(runs) == 2 else runs
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([c.noise_variance for c in best]))
-    found = Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
-    return found, max(run.score[0] for run in best)
+    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
 
 
-def _units(phi: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the lengths of the columns, and one length for all where these are similar.
+def _units(phi: np.ndarray) -> list[np.ndarray]:
+    """Return the lengths of the columns, and what they are in units of a typical one if alike.
 
     Values of equal magnitude may be equal in columns of length one or as the user has them. The
-    second is asked where the columns are of similar lengths, as those of one quantity are, and
-    only after chains in columns of length one did not agree: everywhere else units change nothing.
+    second is only asked where columns are of similar lengths, as those of one quantity are.
     """
     lengths = np.linalg.norm(phi, axis=0)
     typical = float(np.sqrt(np.mean(lengths**2))) or 1.0
     lengths[lengths == 0] = typical
     uneven = np.std(lengths) > SAME * typical
     if not uneven or np.max(lengths) > SIMILAR * np.min(lengths):
-        return lengths, None
-    return lengths, np.full_like(lengths, typical)
+        return [lengths]
+    return [lengths, np.full_like(lengths, typical)]
 
 
 def _in_units(tell: Tell | None, lengths: np.ndarray) -> Tell | None:
@@ -221,15 +215,23 @@ def _started(
     return [first, second]
 
 
-def _compared(runs: list[Run], beta: float, tell: Tell | None) -> tuple[list[Run], float, bool]:
-    """Make sweeps until the means agree; return those that made any, the distance, and if stopped.
+def _score(runs: list[Run]) -> float:
+    """Return the mean log posterior of the chain whose is larger."""
+    return max(run.score[0] for run in runs if run.counted)
+
+
+def _compared(
+    runs: list[Run], beta: float, tell: Tell | None, stopped: bool
+) -> tuple[list[Run], float, bool]:
+    """Make more sweeps until the means agree; return what ran, the distance, and if stopped.
 
     Chains that do not agree go on with others beside them that have more noise; those that would
     take too long with these, with more sweeps.
     """
     count, distance = COUNTED, math.inf
     for again in range(LONGER + 1):
-        stopped = any(run.go_on(count, tell) for run in runs)
+        if again:
+            stopped = any(run.go_on(count, tell) for run in runs)
         runs = [run for run in runs if run.counted]
         if len(runs) == 2:
             distance = _distance(*runs)
