@@ -44,7 +44,7 @@ def end(certificate=Certificate.APART, credible=True, likely=(1, 4), products=10
 
 
 def settings(callback=None):
-    return Settings(CoFEM(), seed=3, max_iter=50, em_iter=50, tol=1e-4, callback=callback)
+    return Settings(CoFEM(), seed=3, max_iter=50, tol=1e-4, callback=callback)
 
 
 # -- when ----------------------------------------------------------------------------

@@ -136,15 +136,18 @@ def margin(model: Model) -> float:
     return MARGIN if rows < columns else 0.0
 
 
-def unless_sparse(dense: Learned, sparse: Learned) -> Learned:
-    """Return the dense fit, the sparse one, or their average where the evidence is about equal."""
+def unless_sparse(dense: Learned, sparse: Learned, believed: bool) -> Learned:
+    """Return the dense fit, the sparse one, or their average where the evidence is about equal.
+
+    A sparse one that is not ``believed`` is no part of an average.
+    """
     gain = dense.outcome.reports[0].log_evidence - sparse.outcome.reports[0].log_evidence
     share = sigmoid(gain + margin(dense.model))
-    if not share > LEAST_SHARE:
+    if not share > (LEAST_SHARE if believed else 0.5):
         return sparse
     assert isinstance(sparse.marginals, Marginals)
     chosen = weighed(dense, gain, sparse.marginals.probability)
-    if share > 1 - LEAST_SHARE:
+    if not believed or share > 1 - LEAST_SHARE:
         return chosen
     chosen.outcome.found.note = f"; averaged with a sparse one, which has {1 - share:.0%} of both"
     assert isinstance(chosen.marginals, Marginals)

@@ -66,7 +66,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
         best = _best_of(believed, make, True, spent)
-        chosen = dense.unless_sparse(even, best)
+        chosen = dense.unless_sparse(even, best, True)
         if chosen is not best:
             return chosen
     why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
@@ -77,7 +77,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
         return best or _best_of(believed, make, True, spent)
     if prior == "mixture" or even is not None:
         best = _best_of(ends, make, False, spent)
-        chosen = best if even is None else dense.unless_sparse(even, best)
+        chosen = best if even is None else dense.unless_sparse(even, best, False)
         if prior == "mixture":
             return chosen
         even = None if chosen is best else chosen
