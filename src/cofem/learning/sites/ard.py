@@ -201,7 +201,9 @@ class Ard:
 
     def facts(self) -> dict[str, Any]:
         """Return what the sentences of a verdict may name."""
-        return {"share": self.movement.share, "moving": self.movement.moving, "n": self.movement.n}
+        n = self.movement.n or self.model.n_precisions  # none is compared in the first iteration
+        moving = self.movement.moving if self.movement.n else n
+        return {"share": self.movement.share, "moving": moving, "n": n}
 
     @property
     def unfinished(self) -> Verdict:
