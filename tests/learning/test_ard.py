@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+import cofem
 from cofem.learning.moments.gaussian import Moments
 from cofem.learning.noise import LearnedNoise
 from cofem.learning.sites.ard import (
@@ -183,3 +184,11 @@ def test_a_single_unknown_learns_from_every_task(n_tasks):
     mean = np.arange(1.0, n_tasks + 1)[:, None]
     found = update_precision(model_of(n_tasks, d=1), [moments_of(n_tasks, mean, 0.5, d=1)])
     np.testing.assert_allclose(found, n_tasks / np.sum(mean**2 + 0.5))
+
+
+def test_after_one_iteration_every_coordinate_still_moves():
+    """Nothing is compared in the first iteration: "0 of 0 coordinates" would be nonsense."""
+    rng = np.random.default_rng(0)
+    phi = rng.normal(size=(20, 30))
+    with pytest.warns(cofem.ConvergenceWarning, match="30 of 30 coordinates still move"):
+        cofem.fit(phi, phi[:, 0], noise_precision=1e4, prior="ard", max_iter=1)

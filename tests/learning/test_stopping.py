@@ -298,11 +298,3 @@ def test_a_stopped_fit_is_not_run_again_with_more_probes():
     post = cofem.fit(phi, y, noise_precision=1e4, prior="ard", method="cofem", callback=stop)
     assert len(seen) == 3
     assert not post.converged
-
-
-def test_after_one_iteration_every_coordinate_still_moves():
-    """Nothing is compared in the first iteration: "0 of 0 coordinates" would be nonsense."""
-    rng = np.random.default_rng(0)
-    phi = rng.normal(size=(20, 30))
-    with pytest.warns(cofem.ConvergenceWarning, match="30 of 30 coordinates still move"):
-        cofem.fit(phi, phi[:, 0], noise_precision=1e4, prior="ard", max_iter=1)
