@@ -47,9 +47,9 @@ def fit_together(
     phi: LinearOperator, Y: Array, options: dict[str, Any], store: Any
 ) -> ManyPosteriors:
     """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
+    number = int(Y.shape[0]) if Y.ndim else 0
+    noise = noise_of(options, number)  # it is taken out of the options
     _check(phi, Y, options, store)
-    number = int(Y.shape[0])
-    noise = noise_of(options, number)
     plain = options.get("prior", "auto") == "ard"
     target, size = MemoryStore(), max(1, AT_ONCE // phi.shape[1])
     for first in range(0, number, size):
