@@ -133,3 +133,19 @@ def test_no_right_hand_sides_are_no_work():
     found = solve(system.gram, np.zeros((0, system.dense.shape[0])))
     assert found.x.shape == (0, system.dense.shape[0])
     assert (found.rows, len(found.steps)) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_systems_out_of_balance_go_on_and_do_not_start_anew(seed):
+    """Array libraries look at the balance only at the end of a run; its directions are kept."""
+    xp = pytest.importorskip("array_api_strict")
+    system = random_system(seed, "float64", scale=1e6, decades=2)
+    phi, diagonal = system.gram.operator.matrix, system.gram.diagonal
+    rhs = (1e6 * phi.T @ draw(np.random.default_rng(seed), 30, "float64"))[None]
+    options = {"rtol": 1e-3, "balance": 1e-3, "max_steps": 5000}
+    there = ShiftedGram(Dense(xp.asarray(phi)), system.gram.scale, xp.asarray(diagonal))
+    one = solve(system.gram, rhs, preconditioner=system.jacobi, **options)
+    other = solve(there, xp.asarray(rhs), preconditioner=xp.asarray(system.jacobi), **options)
+    assert other.converged.all()
+    # A restart loses what the directions know of the matrix, and costs steps.
+    assert other.steps[0] <= 1.1 * one.steps[0]

@@ -16,13 +16,15 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from cofem import backend
+from cofem.backend import Array
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
-from cofem.learning.moments.gaussian import EStep
-from cofem.learning.moments.spot_check import LOOKED_AT
+from cofem.learning.moments.gaussian import EStep, MomentStep
+from cofem.learning.moments.spot_check import looked_at
 from cofem.learning.sites.matching import squared_lengths
 from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation
@@ -63,7 +65,9 @@ class Certificate(enum.Enum):
 
 def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, int]:
     """Judge where the rule has ended; return also the products that took."""
-    verdict, products = _from_the_end(rule), 0
+    slabs = float(np.sum(rule.shares.weights[1:])) if rule.shares is not None else 0.0
+    refused = (why for why, there in grounds(rule, slabs, rule.typical) if there)
+    verdict, products = next(refused, Certificate.GIVEN), 0
     for i, estep in enumerate(esteps):
         if verdict is Certificate.GIVEN and isinstance(estep, CovarianceFreeEStep):
             lowest, spent = _spot_check(rule, i, estep)
@@ -73,8 +77,40 @@ def certify(rule: Propagation, esteps: Sequence[EStep]) -> tuple[Certificate, in
     return verdict, products
 
 
-def is_crowded(rule: Propagation, estep: EStep) -> tuple[bool, int]:
-    """Return whether an end is crowded, and the products it took to see that."""
+def grounds(rule: Propagation, slabs: Any, typical: Any) -> list[tuple[Certificate, Any]]:
+    """Return the grounds on which an end is refused, and whether each of them is there.
+
+    Without the spot check. With P problems they are boolean arrays (P,).
+
+    Parameters
+    ----------
+    rule : Propagation
+        ``rule.look`` says how it stands at the end.
+    slabs : float, or array (P,)
+        The weight that the data ask for beside the spike's.
+    typical : float, or array (P,)
+        How precisely a coordinate is seen.
+    """
+    look, most = rule.look, rule.prior.most
+    move, distance = abs(look.log_move), look.distance
+    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.n_data
+    dense = (per_datum > DENSE) & (typical < BARELY_SEEN)
+    if most < 1:
+        dense = dense | (slabs > AT_LIMIT * most)
+    # What is not a number is no small number: it differs from itself.
+    moving = (move > LARGEST_MOVE) | (move != move)
+    apart = (distance > LARGEST_DISTANCE) | (distance != distance) | (look.apart > LARGEST_APART)
+    return [
+        (Certificate.USED_UP, look.used > LARGEST_USED),
+        (Certificate.MOVING, moving),
+        (Certificate.APART, apart),
+        (Certificate.COHERENT, look.departs > LARGEST_DEPARTURE),
+        (Certificate.DENSE, dense),
+    ]
+
+
+def is_crowded(rule: Propagation, estep: MomentStep[Array]) -> tuple[Any, int]:
+    """Return whether an end is crowded, of P problems which are, and the products that took."""
     if not _line_holds(rule):
         return False, 0
     directions, products = directions_above_noise(rule, estep)
@@ -93,46 +129,26 @@ def _line_holds(rule: Propagation) -> bool:
     return rule.n_data < model.n_unknowns and free and not shares and model.sparsifier is None
 
 
-def directions_above_noise(rule: Propagation, estep: EStep) -> tuple[float, int]:
+def directions_above_noise(rule: Propagation, estep: MomentStep[Array]) -> tuple[Any, int]:
     """Return in how many directions the signal stands above the noise, and the products it took.
 
     That is what a ridge determines which gives all coordinates the variance that explains the
     power of y beyond the noise. Where the singular values of Φ fall off it is far below N.
     """
     noise, model = rule.noises[0], rule.model
-    power = noise.energy * noise.ratio - noise.n_data  # in units of the noise
-    power = max(power, math.sqrt(2.0 * noise.n_data))  # which is known to one standard deviation
+    power: Any = noise.energy * noise.ratio - noise.n_data  # in units of the noise
+    of = backend.functions_of(power)
+    # The noise's own power is known to one standard deviation.
+    power = of.clip(power, min=math.sqrt(2.0 * noise.n_data))
     unit = squared_lengths(model.families[0], model, model.like) * model.families[0].noise_precision
-    found = estep.moments(model.n_unknowns / power * unit, None, rule.iteration + 1, False)
-    return max(found.freedom, 1.0), found.products
+    ridge = backend.column(model.n_unknowns / power, unit) * unit
+    found = estep.moments(ridge, None, rule.iteration + 1, False)
+    return backend.functions_of(found.freedom).clip(found.freedom, min=1.0), found.products
 
 
 def _spot_check(rule: Propagation, i: int, estep: CovarianceFreeEStep) -> tuple[float, int]:
     """Return how far the one number is above the exact cavities of a few coordinates."""
     if rule.model.sparsifier is not None or rule.shares is None:
         return 1.0, 0
-    probability = 1 - backend.to_numpy(rule.shares.spike)
-    likely = np.flatnonzero(probability > 0.5)
-    if len(likely) == 0:
-        return 1.0, 0
-    rng = np.random.default_rng(len(likely))
-    chosen = np.sort(rng.choice(likely, min(LOOKED_AT, len(likely)), replace=False))
+    chosen = looked_at(1 - backend.to_numpy(rule.shares.spike))
     return estep.spot_check(rule.precisions[i], rule.seen[i].precision, chosen)
-
-
-def _from_the_end(rule: Propagation) -> Certificate:
-    look = rule.look
-    if look.used > LARGEST_USED:
-        return Certificate.USED_UP
-    if not abs(look.log_move) <= LARGEST_MOVE:
-        return Certificate.MOVING
-    if not look.distance <= LARGEST_DISTANCE or look.apart > LARGEST_APART:
-        return Certificate.APART
-    if look.departs > LARGEST_DEPARTURE:
-        return Certificate.COHERENT
-    slabs = float(np.sum(rule.shares.weights[1:])) if rule.shares is not None else 0.0
-    per_datum = slabs * rule.model.n_precisions * len(rule.model.tasks) / rule.n_data
-    at_limit = rule.prior.most < 1 and slabs > AT_LIMIT * rule.prior.most
-    if at_limit or (per_datum > DENSE and rule.typical < BARELY_SEEN):
-        return Certificate.DENSE
-    return Certificate.GIVEN

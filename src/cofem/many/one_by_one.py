@@ -21,7 +21,8 @@ def fit_rows(phi: LinearOperator, Y: Any, options: dict[str, Any]) -> list[Outco
     """
     noise = options["noise_precision"]
     outcomes = []
-    for i, y in enumerate(Y):
+    for i in range(Y.shape[0]):
+        y = Y[i, ...]
         one = noise[i] if isinstance(noise, np.ndarray) else noise
         try:
             with warnings.catch_warnings():

@@ -47,26 +47,27 @@ def fit_together(
     phi: LinearOperator, Y: Array, options: dict[str, Any], store: Any
 ) -> ManyPosteriors:
     """Fit the rows of Y (P, N), as many at a time as keep a device busy."""
-    noise = noise_of(options, len(Y))
+    number = int(Y.shape[0]) if Y.ndim else 0
+    noise = noise_of(options, number)  # it is taken out of the options
     _check(phi, Y, options, store)
     plain = options.get("prior", "auto") == "ard"
     target, size = MemoryStore(), max(1, AT_ONCE // phi.shape[1])
-    for first in range(0, len(Y), size):
-        rows = slice(first, min(first + size, len(Y)))
+    for first in range(0, number, size):
+        rows = slice(first, min(first + size, number))
         own = noise[rows] if isinstance(noise, np.ndarray) else noise
         fitted = _fitted if plain and noise is not None else _learned
         outcomes = fitted(phi, Y[rows, :], own, options)
         if target.layout is None:
             kind = next((x.mean.dtype.name for x in outcomes if x.mean is not None), "float64")
             components = 0 if plain else COMPONENTS
-            target.create(Layout(len(Y), phi.shape[1], phi.shape[1], kind, components))
+            target.create(Layout(number, phi.shape[1], phi.shape[1], kind, components))
         target.write(dict(enumerate(outcomes, start=first)))
-    return result_of(target, len(Y), options)
+    return result_of(target, number, options)
 
 
 def _learned(phi: LinearOperator, Y: Array, noise: Any, options: dict[str, Any]) -> list[Outcome]:
     """Learn the prior, or the noise for "ard"; one by one where the end is not believed."""
-    xp, number = backend.namespace(Y), len(Y)
+    xp, number = backend.namespace(Y), int(Y.shape[0])
     plain = options.get("prior") == "ard"
     zeros = backend.to_numpy(xp.all(Y == 0, axis=1))
     usable = bool(xp.all(phi.column_norms_squared(Y) > 0)) and number > 1

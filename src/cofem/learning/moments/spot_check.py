@@ -30,6 +30,28 @@ ALIKE = 1e-4
 SPOT_RTOL, SPOT_STEPS = 1e-4, 2000
 
 
+def looked_at(probability: np.ndarray) -> np.ndarray:
+    """Return which coordinates are looked at: some of those that are probably not zero, (C,).
+
+    With P problems ``probability`` (P, D) has a row for each, and what is returned a column (C, P);
+    -1 where a problem has fewer such coordinates than the others.
+
+    Examples
+    --------
+    >>> looked_at(np.array([[0.9, 0.1, 0.8], [0.1, 0.1, 0.9]])).tolist()
+    [[0, 2], [2, -1]]
+    """
+    found = []
+    for row in probability.reshape(-1, probability.shape[-1]):
+        likely = np.flatnonzero(row > 0.5)
+        random = np.random.default_rng(len(likely))
+        found.append(np.sort(random.choice(likely, min(LOOKED_AT, len(likely)), replace=False)))
+    chosen = np.full((max(map(len, found)), len(found)), -1)
+    for p, own in enumerate(found):
+        chosen[: len(own), p] = own
+    return chosen[:, 0] if probability.ndim == 1 else chosen
+
+
 def lowest_ratio(
     operator: LinearOperator,
     system: Callable[[Array], tuple[Matrix, Array | None]],
@@ -40,42 +62,83 @@ def lowest_ratio(
 ) -> tuple[float, int]:
     """Return the lowest c_j over cθ_j among a few coordinates, exactly, and the products it took.
 
-    Looked at are the ``chosen`` ones and for each the coordinate whose column is most like its:
-    if columns are coherent, such a neighbour is hardly determined at all, but one number for all
-    cavities says that it is. ``system`` gives posterior precision and preconditioner at prior
-    precisions; ``like`` (D,) has the dtype of the unknowns.
+    Of one problem: ``alpha`` and ``field`` are (D,), ``chosen`` (C,). See :func:`lowest_ratios`.
+    """
+    alone = alpha[None, :], field[None, :], np.asarray(chosen, dtype=int)[:, None]
+    lowest, products = lowest_ratios(operator, system, *alone, like)
+    return float(lowest[0]), products
+
+
+def lowest_ratios(
+    operator: LinearOperator,
+    system: Callable[[Array], tuple[Matrix, Array | None]],
+    alpha: Array,
+    field: Array,
+    chosen: np.ndarray,
+    like: Array,
+) -> tuple[np.ndarray, int]:
+    """Return the lowest c_j over cθ_j among a few coordinates of each of P problems, (P,).
+
+    And the products it took. Looked at are the ``chosen`` ones (C, P; -1 for none) and for each the
+    coordinate whose column is most like its: if columns are coherent, such a neighbour is hardly
+    determined at all, but one number for all cavities says that it is. ``alpha`` and ``field`` are
+    (P, D); ``system`` gives posterior precision and preconditioner of all problems at prior
+    precisions (P·D,); ``like`` (D,) has the dtype of the unknowns.
 
     At a coordinate that is zero α_j may be thousands of times c_j, and the difference 1/Σ_jj − α_j
     would be the rounding of single precision. So the systems are solved with cθ_j in the place of
     α_j at the coordinates looked at, and the true α_j are put back in their block of Σ alone.
     """
-    xp = backend.namespace(alpha)
+    xp, number = backend.namespace(alpha), chosen.shape[1]
+    lowest = np.ones(number)
+    if chosen.size == 0:
+        return lowest, 0
     norms = operator.column_norms_squared(alpha)
-    images = operator.gram(_unit_rows(chosen, like))
-    products = 2 * len(chosen)
-    closeness = xp.abs(images) / xp.sqrt(xp.where(norms > 0, norms, xp.ones_like(norms)))
-    apart = 1 - xp.abs(_unit_rows(chosen, like))
-    beside = backend.to_numpy(likest(closeness * apart))
-    where = np.unique(np.concatenate([chosen, beside]))
-    there = backend.from_numpy(where, alpha)
-    own = xp.stack([xp.take(alpha, there), xp.take(field, there)])
-    own_alpha, expected = backend.to_numpy(own).astype(np.float64)  # one transfer
-    seen = expected > 0  # not a column of zeros
-    where, own_alpha, expected = where[seen], own_alpha[seen], expected[seen]
+    rows = _unit_rows(chosen.reshape(-1), like)
+    closeness = xp.abs(operator.gram(rows)) / xp.sqrt(
+        xp.where(norms > 0, norms, xp.ones_like(norms))
+    )
+    beside = backend.to_numpy(likest(closeness * (1 - xp.abs(rows)))).reshape(chosen.shape)
+    products = 2 * chosen.size
+    where = np.sort(np.concatenate([chosen, np.where(chosen < 0, -1, beside)]), axis=0)
+    own_alpha, expected = _entries(xp.stack([alpha, field]), where)
+    used = (where >= 0) & (expected > 0)  # not a column of zeros
+    used[1:] &= where[1:] != where[:-1]  # no coordinate twice
+    some = np.any(used, axis=1)
+    where, used, own_alpha, expected = (x[some] for x in (where, used, own_alpha, expected))
     if len(where) == 0:
-        return 1.0, products
-    rows, there = _unit_rows(where, alpha), backend.from_numpy(where, alpha)
-    matrix, preconditioner = system(xp.where(xp.sum(rows, axis=0) > 0, field, alpha))
+        return lowest, products
+    where = np.where(used, where, -1)
+    there = xp.zeros_like(alpha) > 0
+    for place in where:
+        there = there | (_unit_rows(place, alpha) > 0)
+    matrix, preconditioner = system(xp.reshape(xp.where(there, field, alpha), (-1,)))
     blocks = []
     for first in range(0, len(where), LOOKED_AT):  # as many as there are probes, for the memory
         part = where[first : first + LOOKED_AT]
         found = solve(
-            matrix, _unit_rows(part, like), preconditioner=preconditioner, rtol=SPOT_RTOL,
-            max_steps=SPOT_STEPS,
+            matrix, xp.reshape(_unit_rows(part.reshape(-1), like), (len(part), -1)),
+            preconditioner=preconditioner, rtol=SPOT_RTOL, max_steps=SPOT_STEPS,
         )  # fmt: skip
-        products += 2 * found.rows
-        blocks.append(backend.to_numpy(xp.take(found.x, there, axis=1)))
-    return min(_cavities(np.concatenate(blocks), expected, own_alpha) / expected), products
+        products += 2 * found.rows * number
+        blocks.append(_entries(xp.reshape(found.x, (len(part), *alpha.shape)), where))
+    block = np.concatenate(blocks)
+    for p in range(number):
+        u = used[:, p]
+        if np.any(u):
+            cavities = _cavities(block[:, :, p][np.ix_(u, u)], expected[u, p], own_alpha[u, p])
+            lowest[p] = min(cavities / expected[u, p])
+    return lowest, products
+
+
+def _entries(rows: Array, where: np.ndarray) -> np.ndarray:
+    """Return of K arrays (P, D) the entries at (R, P) places, on the host: (K, R, P)."""
+    xp, (_, number, n) = backend.namespace(rows), rows.shape
+    flat = np.maximum(where, 0) + n * np.arange(number)
+    index = backend.from_numpy(flat.reshape(-1), rows)
+    found = backend.to_numpy(xp.take(xp.reshape(rows, (rows.shape[0], -1)), index, axis=1))
+    kind = np.result_type(found.dtype, np.float64)
+    return found.astype(kind).reshape(-1, *where.shape)  # one transfer
 
 
 def likest(closeness: Array) -> Array:
@@ -116,10 +179,11 @@ def _cavities(block: np.ndarray, used: np.ndarray, alpha: np.ndarray) -> np.ndar
 
 
 def _unit_rows(where: np.ndarray, like: Array) -> Array:
-    """Return rows of the identity, of the kind of ``like`` (D,)."""
-    rows = np.zeros((len(where), like.shape[0]), dtype=backend.to_numpy(like[:1]).dtype)
-    rows[np.arange(len(where)), where] = 1.0
-    return backend.from_numpy(rows, like)
+    """Return rows of the identity, of the kind of ``like`` (…, D); of zeros where it is -1."""
+    xp = backend.namespace(like)
+    columns = xp.arange(like.shape[-1], dtype=xp.int64, device=backend.device_of(like))
+    places = backend.from_numpy(where.astype(np.int64), like)
+    return xp.astype(columns[None, :] == places[:, None], like.dtype)
 
 
 def lowest_at_end(

@@ -57,7 +57,7 @@ LEAST_SLABS = 1e-12
 MOST_IF_JOINT = 0.5
 
 
-def most_per_datum(ratio: float) -> float:
+def most_per_datum(ratio: Any) -> Any:
     """Return how many non-zeros a datum can tell apart, at ``ratio`` data per unknown.
 
     Examples

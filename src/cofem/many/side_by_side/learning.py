@@ -15,6 +15,7 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning.loop import iterate
 from cofem.learning.moments.gaussian import Moments
+from cofem.learning.sites.matching import Look
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import STARTS
 from cofem.learning.stopping import Verdict
@@ -61,6 +62,11 @@ class Ends:
     distance: Array
     apart: Array
     departs: Array
+
+    @property
+    def look(self) -> Look:
+        """How they stood there, as one problem's rule tells it."""
+        return Look(self.apart, self.distance, self.used, self.departs, self.log_move)
 
     def only(self, where: Array) -> Ends:
         """Return those of some of the problems."""

@@ -7,7 +7,6 @@ with the other starts and everything else that one fit has.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,6 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.learning import certificate as sure
 from cofem.learning.noise import total_squares
-from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import FEW_APART, Propagation
 from cofem.learning.starts import EXPLAINED, STARTS
 from cofem.learning.stopping import Verdict
@@ -55,7 +53,9 @@ def learned_together(
     rule = Propagation(systems.model, STARTS[0], given, tol)
     believed = np.ones(Y.shape[0], dtype=bool)
     if tol > 0:
-        believed = _believed(rule, systems, ends, iterations + 1)
+        rule.look, rule.iteration = ends.look, iterations
+        rule.noises[0].ratio = ends.ratio
+        believed = _believed(rule, systems, ends)
     # If it is given, also where the iterations ended on the way to it.
     rule.noises[0].ratio = xp.ones_like(ends.ratio) if given else ends.ratio
     rule.prior = replace(rule.prior, weights=ends.weights)
@@ -64,35 +64,21 @@ def learned_together(
     return _outcomes(rule, ends.how, unit, believed, max_iter if tol == 0 else 0)
 
 
-def _believed(rule: Propagation, systems: Systems, s: Ends, iteration: int) -> np.ndarray:
-    """Return whose ends are certified, not crowded and explain y, boolean (P,)."""
-    xp = backend.namespace(s.a)
-    n_data, n, noise = rule.n_data, systems.n, rule.noises[0]
-    most = rule.prior.most
-    crowd = (s.slabs * (n / n_data) > sure.DENSE) & (s.field < sure.BARELY_SEEN)
-    if most < 1:
-        crowd = crowd | (s.slabs > sure.AT_LIMIT * most)
-    fine = (
-        (s.used <= sure.LARGEST_USED)
-        & (xp.abs(s.log_move) <= sure.LARGEST_MOVE)
-        & (s.distance <= sure.LARGEST_DISTANCE)
-        & (s.apart <= sure.LARGEST_APART)
-        & (s.departs <= sure.LARGEST_DEPARTURE)
-        & ~crowd
-    )
-    lowest, _ = systems.lowest_ratios(s.a, s.field, s.probability)
-    fine = fine & (lowest >= sure.LOWEST_RATIO)
-    if n_data < n and not backend.is_complex(rule.model.like):
-        # What a ridge determines that explains the power of y beyond the noise.
-        power = noise.energy * s.ratio - n_data
-        power = xp.clip(power, min=math.sqrt(2.0 * n_data))
-        ridge = backend.column(n / power, s.a) * systems.norms
-        directions = systems.directions_above_noise(ridge, iteration)
-        line: Array = most_per_datum(directions / n)  # type: ignore[arg-type,assignment]
-        fine = fine & (s.used * n_data <= line * directions)
+def _believed(rule: Propagation, systems: Systems, s: Ends) -> np.ndarray:
+    """Return whose ends are certified, not crowded and explain y, boolean (P,).
+
+    The rule has the noise of the ends, and looks as they stood.
+    """
+    fine = s.used == s.used
+    for _, refused in sure.grounds(rule, s.slabs, s.field):
+        fine = fine & ~refused
+    crowded, _ = sure.is_crowded(rule, systems)
+    if crowded is not False:  # the limit is known
+        fine = fine & ~crowded
     if not rule.given:
-        fine = fine & (s.ratio * noise.energy / n_data > EXPLAINED)
-    return backend.to_numpy(fine)
+        fine = fine & (s.ratio * rule.noises[0].energy / rule.n_data > EXPLAINED)
+    lowest, _ = systems.lowest_ratios(s.a, s.field, s.probability)
+    return backend.to_numpy(fine) & (lowest >= sure.LOWEST_RATIO)
 
 
 def _outcomes(

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, final
+from typing import final
+
+import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.moments.gaussian import Moments
 from cofem.learning.moments.mean_field import Cavities
-from cofem.learning.moments.spot_check import LOOKED_AT, SPOT_RTOL
+from cofem.learning.moments.spot_check import looked_at, lowest_ratios
 from cofem.many.copies import Copies
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import LinearOperator
-from cofem.solvers.cg import solve
 from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal
 from cofem.solvers.systems import ShiftedGram
 from cofem.solvers.verdicts import refuse_indefinite
@@ -98,44 +99,24 @@ class Systems:
             cg_steps=int(found.steps.max()), products=2 * found.rows * self.number,
         )  # fmt: skip
 
-    def directions_above_noise(self, ridge: Array, iteration: int) -> Array:
-        """Return in how many directions a signal stands above the noise under these sites, (P,)."""
-        freedom: Any = self.moments(ridge, None, iteration, False).freedom
-        return backend.namespace(ridge).clip(freedom, min=1.0)
-
-    def lowest_ratios(self, a: Array, field: Array, probability: Array) -> tuple[Array, int]:
+    def lowest_ratios(self, a: Array, field: Array, probability: Array) -> tuple[np.ndarray, int]:
         """Return the lowest exact c_j over the field's among a few coordinates, (P,).
 
-        Looked at are some that are probably not zero, and those whose columns are most like theirs,
-        as :func:`cofem.learning.moments.spot_check.lowest_ratio` does for one problem.
+        See :func:`cofem.learning.moments.spot_check.lowest_ratios`; also the products that took.
+
+        Parameters
+        ----------
+        a, probability : array (P, D)
+            The precisions of the sites, and P(z_j ≠ 0).
+        field : array (P,)
+            The one number of the cavities.
         """
-        xp = backend.namespace(a)
-        random = backend.Random(self._seed, 23).uniform((self.number, self.n), a)
-        likely = probability > 0.5
-        chosen = xp.argsort(xp.where(likely, random, 2 + random), axis=1)[:, :LOOKED_AT]
-        counts = xp.take_along_axis(xp.astype(likely, a.dtype), chosen, axis=1)
-        columns = xp.arange(self.n, device=backend.device_of(a))
-        length = xp.sqrt(xp.where(self.norms > 0, self.norms, xp.ones_like(self.norms)))
-        lowest, products = xp.ones_like(field), 0
-        for r in range(int(chosen.shape[1])):
-            ones = xp.astype(columns[None, :] == chosen[:, r : r + 1], self._rhs.dtype)
-            closeness = xp.abs(self._phi.gram(ones)) / length
-            beside = xp.argmax(closeness * (1 - xp.abs(ones)), axis=1)
-            pair = xp.stack([chosen[:, r], beside])
-            rows = xp.astype(columns[None, None, :] == pair[:, :, None], self._rhs.dtype)
-            found = solve(
-                ShiftedGram(self._copies, 1.0, xp.reshape(a, (-1,))), xp.reshape(rows, (2, -1)),
-                preconditioner=self._preconditioner(xp.reshape(a, (-1,))), rtol=SPOT_RTOL,
-                max_steps=self._options.max_cg_steps,
-            )  # fmt: skip
-            variance = backend.real(xp.sum(xp.reshape(found.x, rows.shape) * rows, axis=2))
-            own = xp.sum(xp.abs(rows) * a, axis=2)
-            expected = xp.sum(xp.abs(rows) * self.norms, axis=2) * backend.column(field, a)[:, 0]
-            ratio = xp.min((1 / variance - own) / expected, axis=0)
-            ratio = xp.where(counts[:, r] > 0, ratio, xp.ones_like(ratio))
-            lowest = xp.minimum(lowest, xp.astype(ratio, lowest.dtype))
-            products += 2 * self.number * (found.rows + 1)
-        return lowest, products
+        return lowest_ratios(
+            self._phi,
+            lambda alpha: (ShiftedGram(self._copies, 1.0, alpha), self._preconditioner(alpha)), a,
+            backend.column(field, a) * self.norms, looked_at(backend.to_numpy(probability)),
+            self._rhs[0, ...],
+        )  # fmt: skip
 
     def _preconditioner(self, alpha: Array) -> Array:
         return backend.namespace(alpha).tile(self.norms, (self.number,)) + alpha
