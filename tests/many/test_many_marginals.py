@@ -216,3 +216,17 @@ def test_the_quantiles_of_an_atom_and_a_normal():
         for side, holds in ((x + 1e-6, np.greater_equal), (x - 1e-6, np.less_equal)):
             mass = share * ndtr((side - value) / deviation) + (1 - share) * (side >= 0)
             assert holds(mass, p).all()  # the distribution function crosses p at x
+
+
+@pytest.mark.parametrize("wrong", [",loat32", "float33", 7])
+def test_a_store_whose_type_is_damaged_is_refused(wrong, tmp_path):
+    """NumPy raises SyntaxError for the first (found by the fuzzer)."""
+    phi, Y = problems(1)
+    options = {"noise_precision": 1e4, "store": tmp_path / "many", "n_jobs": 1}
+    cofem.fit_many(phi, Y, **options)
+    file = tmp_path / "many" / "settings.json"
+    settings = json.loads(file.read_text())
+    settings["layout"]["dtype"] = wrong
+    file.write_text(json.dumps(settings))
+    with pytest.raises(ValueError, match=r"settings of .* are damaged"):
+        cofem.fit_many(phi, Y, **options)

@@ -69,7 +69,7 @@ class _DiskStore(Store):
             theirs, layout = settings["fingerprint"], Layout(**settings["layout"])
             layout.arrays()
             theirs.items()
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, SyntaxError):  # ",f4" as dtype
             raise ValueError(f"store: the settings of {path} are damaged; {ANOTHER}") from None
         refuse_another(path, theirs, self.fingerprint)
         self.layout = layout
