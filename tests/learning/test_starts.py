@@ -8,10 +8,14 @@ from scipy.fft import idct
 
 import cofem
 from cofem.learning import starts
+from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import HELD_HANDICAP, _best
 from cofem.learning.sites.averages import averaged, worth_averaging
 from cofem.learning.sites.marginals import Marginals
-from cofem.model.model import Tie
+from cofem.learning.stopping import Verdict
+from cofem.model.methods import EM
+from cofem.model.model import Model, Task, Tie
+from cofem.operators import as_operator
 
 
 def near_the_limit(seed, sigma):
@@ -103,3 +107,20 @@ def test_different_ends_of_equal_evidence_are_averaged():
     np.testing.assert_allclose(found.quantile(0.975), found.mean + reach, rtol=1e-6)
     # Less evidence by more than log 20: left out.
     assert list(worth_averaging(known, [-10.0, -10.1, -6.9])) == [2]
+
+
+def test_no_other_start_begins_after_the_user_stopped_one():
+    """A callback that says so once was overheard: the next start asked it again."""
+    rng = np.random.default_rng(0)
+    phi, y, calls = rng.normal(size=(30, 60)), rng.normal(size=30), []
+    model = starts.noise_units(Model((Task(as_operator(phi), y, 1.0),), Tie()), False)
+
+    def once(state):
+        calls.append(state.iteration)
+        return len(calls) == 3
+
+    ends = starts.learn_mixture(
+        model, lambda m: make_esteps(m, EM(), 0), given=False, max_iter=50, tol=1e-4, callback=once
+    )
+    assert calls == [1, 2, 3]
+    assert [end.found.verdict for end in ends] == [Verdict.STOPPED]

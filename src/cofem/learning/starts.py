@@ -161,7 +161,8 @@ def learn_mixture(
         if found.verdict is not Verdict.HOPELESS:
             ends.append(_ended(rule, found, esteps))
             spent = int(found.history["products"][-1])
-        if tol == 0 or _enough(ends[0], given):
+        stopped = found.verdict is Verdict.STOPPED  # by the user: no other start begins
+        if tol == 0 or stopped or _enough(ends[0], given):
             return ends
     silent = not any(noise.energy > 0 for noise in ends[0].rule.noises)
     if not given and not silent and not any(_explains(end, FOUND) for end in ends):
