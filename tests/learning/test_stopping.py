@@ -154,7 +154,7 @@ def test_nothing_settles_under_tol_zero():
 def test_every_verdict_is_a_sentence_that_can_be_written():
     facts = {"share": 0.1, "few": 0.01, "tol": 1e-4, "min_gain": 1.0, "max_iter": 3, "moving": 2,
              "sweeps": 400, "iteration": 2, "left": "", "damping": 0.1, "n": 9,
-             "change": 0.1, "move": 0.2, "distance": 0.3}  # fmt: skip
+             "change": 0.1, "move": 0.2, "distance": 0.3, "ahead": 12.0}  # fmt: skip
     sentences = [verdict.value.format(**facts) for verdict in Verdict]
     assert len(set(sentences)) == len(sentences)
     assert not any("{" in sentence for sentence in sentences)

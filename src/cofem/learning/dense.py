@@ -41,9 +41,6 @@ MARGIN = 1.0
 # The prior odds of a dense z are e to the minus this: one in 150. They count in the
 # probabilities that coordinates are non-zero.
 RARE = 5.0
-# What each precision of "ard" costs in evidence: the logarithm of how much broader its prior
-# (the range of the slabs) is than its posterior.
-PRECISION_COST = 2.0
 
 
 def may_be_dense(model: Model, ends: list[End], settings: Settings) -> bool:
@@ -153,20 +150,6 @@ def unless_sparse(dense: Learned, sparse: Learned, believed: bool) -> Learned:
     assert isinstance(chosen.marginals, Marginals)
     known = replace(sparse.marginals, probability=chosen.marginals.probability)
     return replace(chosen, marginals=averaged([chosen.marginals, known], [share, 1 - share]))
-
-
-def unless_ard(dense: Learned, ard: Learned) -> Learned:
-    """Return the dense fit, unless one with "ard" has more evidence than its choices cost.
-
-    Which k of D coordinates are non-zero costs log C(D, k), and each of their precisions
-    PRECISION_COST; k is how many directions the fit uses.
-    """
-    d = ard.model.n_unknowns
-    k = min(max(ard.outcome.found.moments[0].freedom, 0.0), float(d))
-    sets = math.lgamma(d + 1) - math.lgamma(k + 1) - math.lgamma(d - k + 1)
-    left = ard.outcome.reports[0].log_evidence - sets - PRECISION_COST * k
-    gain = dense.outcome.reports[0].log_evidence - left
-    return weighed(dense, gain, k / d) if gain > -margin(dense.model) else ard
 
 
 def weighed(dense: Learned, gain: float, otherwise: Any) -> Learned:

@@ -40,6 +40,9 @@ EXPLAINED = 30.0
 # until they took as many products as the starts before them: in pure noise each is expensive.
 HELD = (316.0, 100.0, 1000.0)
 HOLD_ITERATIONS, FOUND = 60, 3.0
+# The share of the new sites in the average of new and old, where a fit has not come to rest with the
+# usual ones. (Autoregressive kernels with a pole of .95: .1 still oscillates, .05 comes to rest.)
+CALM_DAMPING = 0.05
 # Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
 # The noise precision of an end that is not certified is still believed if the fit uses less than
@@ -73,10 +76,16 @@ class End:
         return bool(look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE)
 
 
-def noise_units(model: Model, given: bool) -> Model:
-    """Return the model at noise precisions for E-steps to be made at: all of y is noise."""
+def noise_units(model: Model, given: bool, each: bool = False) -> Model:
+    """Return the model at noise precisions for E-steps to be made at: all of y is noise.
+
+    Joint tasks have one in common, or ``each`` one of its own.
+    """
     if given:
         return model
+    if each:
+        alone = (noise_units(replace(model, tasks=(task,)), False) for task in model.tasks)
+        return model.with_noise([m.tasks[0].noise_precision for m in alone])
     n = sum(t.operator.shape[0] for t in model.tasks)
     energy = math.fsum(float(squared_rows(t.y)) for t in model.tasks)
     unit = n / energy if energy > 0 else 1.0
@@ -133,6 +142,7 @@ def learn_mixture(
     tol: float,
     callback: Callback | None = None,
     keeper: Keeper | None = None,
+    spent: int = 0,
 ) -> list[End]:
     """Fit the learned prior from its starts; return every end, in that order.
 
@@ -146,10 +156,11 @@ def learn_mixture(
         Whether the noise precision is the model's.
     max_iter, tol, callback, keeper
         As for :func:`cofem.fit`.
+    spent : int
+        The products made before.
     """
     esteps = make(model)
     ends: list[End] = []
-    spent = 0
     for i, start in enumerate(STARTS):
         rule = Propagation(model, start, given, tol)
         rule.impatient = i > 0
@@ -216,6 +227,20 @@ def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End
         checked += more
     found.history["products"][-1] += checked
     return End(rule, found, certificate, crowded)
+
+
+def calmed(
+    ends: Sequence[End], make: EStepMaker, *, max_iter: int, tol: float,
+    callback: Callback | None, spent: int,
+) -> End:  # fmt: skip
+    """Go on with small steps from the end that is nearest to rest; none of them is certified."""
+    distances = [end.rule.look.distance for end in ends]
+    nearest = ends[min(range(len(ends)), key=lambda i: (math.isnan(distances[i]), distances[i]))]
+    rule, model = nearest.rule, nearest.rule.model
+    rule.damping, rule.impatient = CALM_DAMPING, False
+    esteps = make(model)
+    found = iterate(model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent)
+    return replace(_ended(rule, found, esteps), held=nearest.held)
 
 
 def with_own_noise(

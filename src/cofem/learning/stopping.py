@@ -55,6 +55,10 @@ class Verdict(enum.Enum):
         "the end of the learned prior is certified; a few coordinates still oscillate by a small "
         "share of their error bars"
     )
+    BETTER_NAMED = (
+        "the learned prior was not certified, but the coefficients that it names explain the data "
+        'better than those of prior="ard" do, by {ahead:.3g} in log evidence'
+    )
     DENSE = (
         "one normal prior for all coordinates explains the data as well as a sparse one or better"
     )
@@ -103,7 +107,8 @@ class Verdict(enum.Enum):
         """Whether this is a good end of a fit."""
         return self in (
             Verdict.SETTLED, Verdict.PRIOR_SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST,
-            Verdict.CERTIFIED, Verdict.DENSE, Verdict.SAMPLED, Verdict.MEAN_SETTLED,
+            Verdict.CERTIFIED, Verdict.BETTER_NAMED, Verdict.DENSE, Verdict.SAMPLED,
+            Verdict.MEAN_SETTLED,
             Verdict.ONLY_JITTERS, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
         )  # fmt: skip
 

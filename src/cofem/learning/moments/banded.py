@@ -98,7 +98,10 @@ class BandedEStep:
         y = self._y if placed is None else self._y - self.family.operator.forward(placed)
         found = banded.moments(self._coefficients, y, precision, self.family.noise_precision)
         tasks = len(self.family.members)
-        mean = found.mean if placed is None else found.mean + placed
+        mean = found.mean
+        if placed is not None:
+            mean = mean + placed
+            found = self._about_zero(found, mean, precision)
         if self._complex:
             mean = mean[:tasks] + 1j * mean[tasks:]
         at_home = self._home(mean, complex_=self._complex)
@@ -110,6 +113,20 @@ class BandedEStep:
             freedom=tasks * float(found.freedom[0]),
             log_evidence=self._log_evidence(found),
         )
+
+    def _about_zero(
+        self, found: banded.BandedMoments, mean: np.ndarray, precision: np.ndarray
+    ) -> banded.BandedMoments:
+        """Return the moments with β‖y − Φμ‖² + Σ α|μ|² for the quadratic form, as all E-steps.
+
+        What the pull adds to the evidence is added where that is put together
+        (:mod:`cofem.learning.sites.findings`).
+        """
+        misfit = self._y - self.family.operator.forward(mean)
+        quadratic = self.family.noise_precision * np.sum(misfit**2, axis=-1)
+        quadratic += np.sum(precision * mean**2, axis=-1)
+        evidence = found.log_evidence + 0.5 * (found.quadratic - quadratic)
+        return found._replace(quadratic=quadratic, log_evidence=evidence)
 
     def _parts(self, rows: np.ndarray) -> np.ndarray:
         """Return rows of real numbers: the parts of complex ones share their covariance."""

@@ -94,6 +94,7 @@ class Propagation(MatchedSites):
         super().__init__(model, units, ridges)
         self.products = len(model.tasks)  # for the residuals
         self.impatient = False  # one start among several: it is stopped when it is hopeless
+        self.damping = 0.0  # that of advance, if it is not zero
         self._quiet = self._nearly = 0 * power  # iterations at rest in a row
 
     # -- what the loop asks ------------------------------------------------------
@@ -156,7 +157,7 @@ class Propagation(MatchedSites):
 
     def advance(self) -> None:
         """Move the sites and the noise precision on."""
-        self._move_sites(DAMPING if self.iteration < LATE else LATE_DAMPING)
+        self._move_sites(self.damping or (DAMPING if self.iteration < LATE else LATE_DAMPING))
         if self.iteration >= FIRST_LEARNED:
             for noise in set(self.noises):
                 factor = backend.functions_of(noise.ratio).exp(noise.log_move)
