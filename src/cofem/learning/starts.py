@@ -40,8 +40,8 @@ EXPLAINED = 30.0
 # until they took as many products as the starts before them: in pure noise each is expensive.
 HELD = (316.0, 100.0, 1000.0)
 HOLD_ITERATIONS, FOUND = 60, 3.0
-# The share of the new sites in the average of new and old, where a fit has not come to rest with the
-# usual ones. (Autoregressive kernels with a pole of .95: .1 still oscillates, .05 comes to rest.)
+# The share of the new sites in the average of new and old, where a fit has not come to rest with
+# the usual ones. (Autoregressive kernels with a pole of .95: .1 still oscillates, .05 rests.)
 CALM_DAMPING = 0.05
 # Tasks whose noise precisions differ by less than this factor share one.
 UNLIKE = 2.0
