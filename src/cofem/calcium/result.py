@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cofem.calcium.half_cauchy import result as banded_result
-from cofem.calcium.jumps.counting import MOSTLY_LOST, split
+from cofem.calcium.jumps.counting import in_words, split
 from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
@@ -186,17 +186,7 @@ class Deconvolution:
             return "Numbers of spikes are not estimated here; heights are in spikes and events."
         low, high = (float(x[cell]) for x in self.count_interval())
         spread = float(np.atleast_1d(self.size_spread)[cell])
-        first = f"About {_round(total)} spikes, between {_round(low)} and {_round(high)} with 95 % "
-        if spread > MOSTLY_LOST:
-            return first + (
-                "probability: most spikes are lost in the noise, and the number is mostly what "
-                "cells usually fire."
-            )
-        return first + (
-            f"probability: a trace does not tell the height of one spike, here taken for "
-            f"{size:.2g}, better than to a factor of {np.exp(spread):.1f} (one standard "
-            "deviation)."
-        )
+        return in_words((total, low, high), size, spread)
 
     def filtered_mode(self, q: float = 0.05) -> np.ndarray:
         """Return the paper's estimate, in the shape of dff.
@@ -301,8 +291,3 @@ class Deconvolution:
         table["low"] = np.maximum(table["amplitude"] - reach, 0.0)
         table["high"] = table["amplitude"] + reach
         return table
-
-
-def _round(x: float) -> str:
-    """Return a number with two digits, without an exponent."""
-    return f"{float(f'{x:.2g}'):g}"

@@ -70,7 +70,8 @@ def fit_together(
         data = chosen(data, np.flatnonzero(good)) if not good.all() else data
         numbers = backend.to_numpy(xp.sum(xp.astype(lone, xp.int64), axis=1))[good]
         found, stretch = _searched(data, settings, given is not None or not settings.maximin)
-        shares = _second_views(found, stretch, data.framerate)
+        rough = doubting.roughness(data.y, data.seen)
+        shares = _second_views(found, stretch, rough, data.framerate)
         for mine, jumps, tables in _posteriors(data, found, shares[:, 0]):
             own = slice(int(mine[0]), int(mine[-1]) + 1)
             frames, cells = assembled(
@@ -91,7 +92,9 @@ def fit_together(
             yield there[good][mine], frames, cells
 
 
-def _second_views(found: list[Found], stretch: Stretch, framerate: float) -> np.ndarray:
+def _second_views(
+    found: list[Found], stretch: Stretch, rough: np.ndarray, framerate: float
+) -> np.ndarray:
     """Return the shares of every cell's second view (C, 2); see ``jumps.unsure``."""
     shares = np.zeros((len(found), 2))
     small = np.flatnonzero([one.small for one in found])
@@ -104,7 +107,8 @@ def _second_views(found: list[Found], stretch: Stretch, framerate: float) -> np.
         y, seen = (xp.take(a, where, axis=0) for a in (stretch.y, stretch.seen))
         evidence = backend.to_numpy(log_evidence(tables, y, seen))
         shares[small] = [
-            share_of_second(found[i], float(e)) for i, e in zip(small, evidence, strict=True)
+            share_of_second(found[i], float(e), float(rough[i]))
+            for i, e in zip(small, evidence, strict=True)
         ]
     return shares
 

@@ -240,3 +240,24 @@ def at_least(expected: float) -> np.ndarray:
     chance = ndtr((middle - np.log(k - 0.5)) / SIZE_SPREAD)
     chance[0] = 1.0
     return np.asarray(chance)
+
+
+def in_words(counts: tuple[float, float, float], size: float, spread: float) -> str:
+    """Return a sentence on a number of spikes and its interval at 95 %.
+
+    Examples
+    --------
+    >>> in_words((38.0, 9.6, 150.0), size=0.2, spread=1.2)[:37]
+    'About 38 spikes, between 9.6 and 150 '
+    """
+    about, low, high = (f"{float(f'{x:.2g}'):g}" for x in counts)
+    sure = f"About {about} spikes, between {low} and {high} with 95 % probability: "
+    if spread > MOSTLY_LOST:
+        return (
+            f"{sure}most spikes are lost in the noise, and the number is mostly what cells "
+            "usually fire."
+        )
+    return (
+        f"{sure}a trace does not tell the height of one spike, here taken for {size:.2g}, better "
+        f"than to a factor of {math.exp(spread):.1f} (one standard deviation)."
+    )

@@ -24,7 +24,7 @@ from cofem.calcium.jumps.passes import Jumps, log_evidence, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import START, Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.jumps.unsure import mixed, second_view, share_of_second
+from cofem.calcium.jumps.unsure import mixed, roughness, second_view, share_of_second
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -97,7 +97,8 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     if found.small:
         other = build_states(second_view(found.constants), above.framerate)
         z = y - found.constants.level
-        share, lost = share_of_second(found, log_evidence(other, z[part], there[part]))
+        evidence = log_evidence(other, z[part], there[part])
+        share, lost = share_of_second(found, evidence, roughness(y))
         if share > 0:
             second = told(_in_pieces(other, z, there, margin), other, there)
             jumps = mixed(jumps, second, share)
