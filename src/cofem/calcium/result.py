@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cofem.calcium.half_cauchy import result as banded_result
-from cofem.calcium.jumps.counting import SIZE_SPREAD, split
+from cofem.calcium.jumps.counting import in_words, split
 from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
@@ -19,7 +19,8 @@ OVER_FRAMES = (
     "denoised_std",
 )  # fmt: skip
 PER_CELL = (
-    "noise_std", "tau_d", "tau_r", "latency", "converged", "curvature", "spike_size", "at_limit",
+    "noise_std", "tau_d", "tau_r", "latency", "converged", "curvature", "spike_size",
+    "size_spread", "at_limit",
 )  # fmt: skip
 EVENT = np.dtype(
     [
@@ -63,6 +64,8 @@ class Deconvolution:
         0 saturates.
     spike_size : float or ndarray (n_cells,)
         Height of one spike from rest, in dF/F, known to a factor of two (``count_interval``).
+    size_spread : float or ndarray (n_cells,)
+        Standard deviation of the logarithm of ``spike_size``: how uncertain numbers of spikes are.
     at_limit : bool or ndarray (n_cells,)
         Whether the decay time is at an end of the search: the trace does not determine it.
     converged : bool or ndarray (n_cells,)
@@ -99,6 +102,7 @@ class Deconvolution:
     latency: Any
     curvature: Any
     spike_size: Any
+    size_spread: Any
     at_limit: Any
     converged: Any
     history: dict[str, list[float]]
@@ -149,7 +153,7 @@ class Deconvolution:
         """Return the least and the largest number of spikes of every cell.
 
         The sum of ``spike_counts`` is as uncertain as the size of one spike, which the trace
-        determines to a factor of two. Neither counts spikes that are lost in the noise.
+        determines to a factor of two; where spikes are lost in the noise, to a factor of three.
 
         Examples
         --------
@@ -162,7 +166,7 @@ class Deconvolution:
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         total = np.atleast_2d(self.spike_counts).sum(axis=1)
-        factor = float(np.exp(SIZE_SPREAD * ndtri((1 + level) / 2)))
+        factor = np.exp(np.atleast_1d(self.size_spread) * ndtri((1 + level) / 2))
         return total / factor, total * factor
 
     def counts_in_words(self, cell: int = 0) -> str:
@@ -181,12 +185,8 @@ class Deconvolution:
         if not (np.isfinite(total) and size > 0):
             return "Numbers of spikes are not estimated here; heights are in spikes and events."
         low, high = (float(x[cell]) for x in self.count_interval())
-        return (
-            f"About {_round(total)} spikes, between {_round(low)} and {_round(high)} with 95 % "
-            f"probability: a trace does not tell the height of one spike, here taken for "
-            f"{size:.2g}, better than to a factor of {np.exp(SIZE_SPREAD):.1f} (one standard "
-            "deviation)."
-        )
+        spread = float(np.atleast_1d(self.size_spread)[cell])
+        return in_words((total, low, high), size, spread)
 
     def filtered_mode(self, q: float = 0.05) -> np.ndarray:
         """Return the paper's estimate, in the shape of dff.
@@ -291,8 +291,3 @@ class Deconvolution:
         table["low"] = np.maximum(table["amplitude"] - reach, 0.0)
         table["high"] = table["amplitude"] + reach
         return table
-
-
-def _round(x: float) -> str:
-    """Return a number with two digits, without an exponent."""
-    return f"{float(f'{x:.2g}'):g}"

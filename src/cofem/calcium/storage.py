@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cofem.calcium.jumps.counting import SIZE_SPREAD
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.files import read_archive
 
@@ -37,6 +38,8 @@ def load_deconvolution(path: str | os.PathLike[str], dff: Any = None) -> Deconvo
     True
     """
     held = read_archive(path, "result")
+    if "size_spread" not in held and "spike_size" in held:  # written before it was told
+        held["size_spread"] = np.full_like(held["spike_size"], SIZE_SPREAD)
     needed = (*OVER_FRAMES, *PER_CELL, *(f"history_{name}" for name in _HISTORY),
               "message_cells", "message_texts", "framerate", "response", "model")  # fmt: skip
     missing = [name for name in needed if name not in held]

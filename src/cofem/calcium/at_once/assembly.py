@@ -19,12 +19,13 @@ from cofem.calcium.jumps.counting import (
     LEAST_PROBABILITY,
     TRUST_HEIGHT,
     Segments,
+    size_spread,
     spike_size,
 )
 from cofem.calcium.jumps.fitting import JITTER, NEAR_SECONDS
 from cofem.calcium.jumps.search import Found
-from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE, Constants
-from cofem.calcium.jumps.unsure import WALK_SECONDS, certainty
+from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE
+from cofem.calcium.jumps.unsure import SMALLER, moments_of_mixture
 
 
 def assembled(
@@ -36,11 +37,12 @@ def assembled(
     factor: int,
     baseline: Array,
     settings: Settings,
+    shares: np.ndarray,
 ) -> tuple[dict[str, Array], dict[str, np.ndarray]]:
     """Return arrays over frames (C, n), and numbers (C,), by the names of ``CellFit``.
 
-    ``framerate`` is that of the working frames, of ``factor`` frames each. Besides these the
-    numbers have "certainty", that of the jumps.
+    ``framerate`` is that of the working frames, of ``factor`` frames each; ``shares`` (C, 2) are
+    those of the second view in the posterior and in the interval of counts.
     """
     xp = backend.namespace(baseline)
     n = baseline.shape[1]
@@ -60,7 +62,7 @@ def assembled(
     size = spread_out(gaussian(jumps.number, jitter), factor, n)
     active = spread_out(gaussian(jumps.active, jitter), factor, n)
     tall = height / column(unit) * size
-    sizes, sure, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate)
+    sizes, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate, shares[:, 0])
     one_spike = unit * sizes
     spikes = height * size
     if settings.threshold is not None:
@@ -87,12 +89,12 @@ def assembled(
         "latency": np.full(len(noise), 0.5 / framerate),
         "curvature": np.array([one.constants.curvature for one in found]) / (HEIGHT * unit),
         "spike_size": one_spike,
+        "size_spread": np.array([size_spread(float(lost)) for lost in shares[:, 1]]),
         "at_limit": np.array([one.at_limit for one in found]),
         "log_evidence": backend.to_numpy(jumps.log_evidence),
         "iterations": np.array([one.evaluations for one in found]),
         "change": np.zeros(len(noise)),
         "converged": np.ones(len(noise), bool),
-        "certainty": sure,
         "message": np.full(len(noise), "", dtype=object),
     }
     return frames, cells
@@ -167,8 +169,9 @@ def _counted(
     per_second: np.ndarray,
     tau_d: np.ndarray,
     framerate: float,
-) -> tuple[np.ndarray, np.ndarray, Array]:
-    """Return the size of a spike and how sure jumps are (C,), and the trust in a frame's (C, n).
+    lost: np.ndarray,
+) -> tuple[np.ndarray, Array]:
+    """Return the size of a spike (C,), and the trust in a frame's jumps (C, n).
 
     Segments as in ``counting.segments``, of all rows in one list: a column that is never on
     ends each.
@@ -197,7 +200,7 @@ def _counted(
         which = xp.maximum(which, 0 * which)
         named = xp.reshape(xp.take(shares, xp.reshape(which, (-1,))), (rows, n))
         trust = xp.where(on[:, :n], named, usual)
-    return *_sizes(counted, n, per_second * own, tau_d), trust
+    return _sizes(counted, n, per_second * own, tau_d, lost), trust
 
 
 def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
@@ -208,34 +211,33 @@ def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
 
 
 def _sizes(
-    counted: list[Any], n: int, heights_per_second: np.ndarray, tau_d: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+    counted: list[Any],
+    n: int,
+    heights_per_second: np.ndarray,
+    tau_d: np.ndarray,
+    lost: np.ndarray,
+) -> np.ndarray:
     kept = counted.pop()
     start, stop, chance, height = (x[kept] for x in counted)
     edges = np.searchsorted(start // (n + 1), np.arange(len(tau_d) + 1))
-    out, sure = np.empty(len(tau_d)), np.empty(len(tau_d))
+    out = np.empty(len(tau_d))
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
         mine = Segments(start[a:b], stop[a:b], chance[a:b], height[a:b])
-        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine)
-        sure[i] = certainty(mine)
-    return out, sure
+        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine, float(lost[i]))
+    return out
 
 
-def walk_upward(
-    jumps: ManyJumps, tables: Tables, constants: list[Constants], framerate: float
-) -> Array:
-    """Return by how much every walk rises (C, n), in noises: ``jumps.unsure.walk_upward``."""
-    xp = backend.namespace(jumps.calcium)
-
-    def column(values: list[float]) -> Array:
-        return backend.from_numpy(np.array(values), jumps.calcium)[:, None]
-
-    decay = column([math.exp(-1 / (one.tau_d * framerate)) for one in constants])
-    bend = column([max(one.curvature, 0.0) * one.height / HEIGHT for one in constants])
-    calcium = jumps.calcium
-    before = xp.concat([calcium[:, :1], calcium[:, :-1]], axis=1)
-    gain = 1 + bend * decay * xp.maximum(before, 0 * before)
-    rise = calcium - decay * before - gain * jumps.number
-    rise = xp.concat([0 * rise[:, :2], rise[:, 2:]], axis=1)
-    smooth = gaussian(rise, np.full(len(constants), WALK_SECONDS * framerate))
-    return tables.height[:, None] * xp.maximum(smooth, 0 * smooth)
+def mixed(first: ManyJumps, second: ManyJumps, share: np.ndarray) -> ManyJumps:
+    """Return the posteriors that are the second view with probabilities ``share`` (C,)."""
+    part = backend.from_numpy(share, first.number)[:, None]
+    number, square = moments_of_mixture(
+        first.number, first.spread, SMALLER * second.number, SMALLER * second.spread, part
+    )
+    calcium, calcium_square = moments_of_mixture(
+        first.calcium, first.calcium_spread,
+        SMALLER * second.calcium, SMALLER * second.calcium_spread, part,
+    )  # fmt: skip
+    return first._replace(
+        number=number, spread=square**0.5, active=(1 - part) * first.active + part * second.active,
+        calcium=calcium, calcium_spread=calcium_square**0.5,
+    )  # fmt: skip

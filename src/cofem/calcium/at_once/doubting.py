@@ -44,6 +44,15 @@ def lone_frames(dff: Array, framerate: float) -> Array:
     return xp.concat([edge, lone, edge], axis=1)
 
 
+def roughness(y: Array, seen: Array) -> np.ndarray:
+    """Return the steps between the frames of every trace (C, n), beside white noise."""
+    xp = backend.namespace(y)
+    steps, there = xp.abs(y[:, 1:] - y[:, :-1]), seen[:, 1:] & seen[:, :-1]
+    middle = backend.to_numpy(_quantile_where(steps, there, 0.5))
+    some = backend.to_numpy(_count(there)) > 0
+    return np.where(some, middle / HALF_NORMAL_MEDIAN / math.sqrt(2), 1.0)
+
+
 def upright_gains(
     tables: Tables, y: Array, seen: Array, framerate: float, window: float
 ) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.calcium.at_once import doubting, levels
-from cofem.calcium.at_once.assembly import assembled, spread_out, walk_upward
+from cofem.calcium.at_once.assembly import assembled, mixed
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
 from cofem.calcium.at_once.preparing import Prepared, chosen, prepared
 from cofem.calcium.at_once.tables import Tables, build_tables
@@ -24,7 +24,7 @@ from cofem.calcium.jumps import fitting as one_cell
 from cofem.calcium.jumps.doubts import Signs, doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
 from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
-from cofem.calcium.jumps.unsure import share_of_walk
+from cofem.calcium.jumps.unsure import second_view, share_of_second
 
 # Cells that are answered together; while some are computed, the others ask.
 TURNS = 2
@@ -70,46 +70,47 @@ def fit_together(
         data = chosen(data, np.flatnonzero(good)) if not good.all() else data
         numbers = backend.to_numpy(xp.sum(xp.astype(lone, xp.int64), axis=1))[good]
         found, stretch = _searched(data, settings, given is not None or not settings.maximin)
-        for mine, jumps, tables in _posteriors(data, found):
+        rough = doubting.roughness(data.y, data.seen)
+        shares = _second_views(found, stretch, rough, data.framerate)
+        for mine, jumps, tables in _posteriors(data, found, shares[:, 0]):
             own = slice(int(mine[0]), int(mine[-1]) + 1)
             frames, cells = assembled(
                 jumps, tables, found[own], data.noise[own], data.framerate, data.factor,
-                data.baseline[own, :], settings,
+                data.baseline[own, :], settings, shares[own],
             )  # fmt: skip
             explained = levels.averaged(frames["denoised"] - data.baseline[own, :],
                                         settings.framerate, MIN_FRAMES)[0]  # fmt: skip
             above = data.y[own, :] * backend.from_numpy(data.noise[own], dff)[:, None]
             left = xp.where(data.seen[own, :], above, 0 * above + math.nan) - explained
-            together, sure = doubting.neighbours(left), cells.pop("certainty")
-            if settings.threshold is None:
-                frames["spikes"] = frames["spikes"] + _of_walk(
-                    jumps, tables, found[own], data, own, sure, together
-                )
+            together = doubting.neighbours(left)
             given_level = given is not None or not settings.maximin
             cells["message"] = _messages(
                 together, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
-                settings.window, _recorded(data, own, given_level),
+                settings.window,
+                [*_recorded(data, own, given_level), shares[own, 1]],
             )  # fmt: skip
             yield there[good][mine], frames, cells
 
 
-def _of_walk(
-    jumps: ManyJumps,
-    tables: Tables,
-    found: list[Found],
-    data: Prepared,
-    own: slice,
-    sure: np.ndarray,
-    together: tuple[np.ndarray, np.ndarray],
-) -> Array:
-    """Return what the walks hold of the spikes (C, n), in dF/F; see ``jumps.unsure``."""
-    xp = backend.namespace(data.y)
-    expected = backend.to_numpy(xp.sum(jumps.active, axis=1))
-    told = zip(sure, expected, *together, strict=True)
-    share = np.array([share_of_walk(*map(float, one)) for one in told])
-    upward = walk_upward(jumps, tables, [one.constants for one in found], data.framerate)
-    scale = backend.from_numpy(share * data.noise[own], data.y)[:, None]
-    return scale * spread_out(upward, data.factor, data.baseline.shape[1])
+def _second_views(
+    found: list[Found], stretch: Stretch, rough: np.ndarray, framerate: float
+) -> np.ndarray:
+    """Return the shares of every cell's second view (C, 2); see ``jumps.unsure``."""
+    shares = np.zeros((len(found), 2))
+    small = np.flatnonzero([one.small for one in found])
+    if len(small):
+        xp = backend.namespace(stretch.y)
+        where = backend.from_numpy(small, stretch.y)
+        tables = build_tables(
+            [second_view(found[i].constants) for i in small], framerate, stretch.y
+        )
+        y, seen = (xp.take(a, where, axis=0) for a in (stretch.y, stretch.seen))
+        evidence = backend.to_numpy(log_evidence(tables, y, seen))
+        shares[small] = [
+            share_of_second(found[i], float(e), float(rough[i]))
+            for i, e in zip(small, evidence, strict=True)
+        ]
+    return shares
 
 
 def _messages(
@@ -223,9 +224,9 @@ def answered(
 
 
 def _posteriors(
-    data: Prepared, found: list[Found]
+    data: Prepared, found: list[Found], share: np.ndarray
 ) -> Iterator[tuple[np.ndarray, ManyJumps, Tables]]:
-    """Yield which cells, their posterior, and their tables."""
+    """Yield which cells, their posterior with its share of the second view, and their tables."""
     frames = min(data.y.shape[1], one_cell.STRETCH + 2 * _margin(data.framerate))
     left, n = backend.device_memory_left(data.y), data.baseline.shape[1]
     size = CELLS_AT_ONCE
@@ -236,8 +237,13 @@ def _posteriors(
         mine = np.arange(low, min(low + size, len(found)))
         tables = build_tables([found[i].constants for i in mine], data.framerate, data.y)
         y, seen = (a[low : low + size, :] for a in (data.y, data.seen))
-        found_there = _in_pieces(tables, y, seen, _margin(data.framerate))
-        yield mine, told(found_there, tables, seen), tables
+        jumps = told(_in_pieces(tables, y, seen, _margin(data.framerate)), tables, seen)
+        if share[mine].any():
+            views = [second_view(found[i].constants) for i in mine]
+            others = build_tables(views, data.framerate, data.y)
+            second = told(_in_pieces(others, y, seen, _margin(data.framerate)), others, seen)
+            jumps = mixed(jumps, second, share[mine])
+        yield mine, jumps, tables
 
 
 def told(jumps: ManyJumps, tables: Tables, seen: Array) -> ManyJumps:

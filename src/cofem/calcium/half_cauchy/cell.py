@@ -75,6 +75,7 @@ class CellFit:
     latency: float
     curvature: float
     spike_size: float
+    size_spread: float
     at_limit: bool
     log_evidence: float
     iterations: int
@@ -231,6 +232,7 @@ def _assemble(
         latency=late,
         curvature=math.nan,
         spike_size=math.nan,
+        size_spread=math.nan,
         at_limit=False,
         log_evidence=fit.log_evidence,
         iterations=fit.iterations,
@@ -282,7 +284,7 @@ def nothing(
         spikes=same, mean=same, std=same, prob_active=same, denoised=level + same,
         baseline=level, precision=np.full(len(dff), np.inf), spike_counts=same,
         denoised_std=same, noise_std=value, curvature=math.nan, spike_size=math.nan,
-        at_limit=False,
+        size_spread=math.nan, at_limit=False,
         tau_d=math.nan if settings.tau_d is None else settings.tau_d,
         tau_r=settings.tau_r or 0.0, latency=0.0, log_evidence=math.nan, iterations=0,
         change=math.nan, converged=value == 0.0, message=why,

@@ -38,6 +38,11 @@ from scipy.special import ndtr
 # are best, which is below it: too many spikes in a cell cost less than too few.
 LOG_AREA, LOG_FIRING, AREA_WEIGHT = 0.4, 0.26, 0.67
 SIZE_SPREAD = 0.7
+# The standard deviation of log(spikes per second) in the same cells: what is known of the number
+# of spikes where they are lost in the noise.
+FIRING_SPREAD = 1.2
+# With a larger spread than this the number is mostly what is usual, not what was seen.
+MOSTLY_LOST = math.sqrt((SIZE_SPREAD**2 + FIRING_SPREAD**2) / 2)
 # A sum of jumps below this per second is silence, whose size of a spike would be zero.
 LEAST_PER_SECOND = 0.02
 # h₀ of the trust in a jump, in jumps, which are four noises at 30 Hz in most cells: in the median
@@ -124,7 +129,9 @@ def trust_of_frames(found: Segments, n: int, jump: float) -> np.ndarray:
     return out
 
 
-def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> float:
+def spike_size(
+    heights_per_second: float, tau_d: float, found: Segments, lost: float = 0.0
+) -> float:
     """Return the most probable height of one spike, in units of the noise at 30 Hz.
 
     Parameters
@@ -135,6 +142,9 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
         Decay time in seconds.
     found : Segments
         The events.
+    lost : float
+        How far spikes are lost in the noise, 0 to 1 (see ``unsure``): then heights in units of
+        the noise say nothing, and the usual number of spikes per second is all there is.
 
     Examples
     --------
@@ -147,7 +157,8 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
     """
     by_area = LOG_AREA - math.log(tau_d)
     by_firing = math.log(max(heights_per_second, LEAST_PER_SECOND)) - LOG_FIRING
-    size = AREA_WEIGHT * by_area + (1 - AREA_WEIGHT) * by_firing
+    weight = AREA_WEIGHT * (1 - lost)
+    size = weight * by_area + (1 - weight) * by_firing
     sure = found.height[found.chance > 0.5]
     if len(sure) >= ENOUGH_EVENTS:
         lower, middle = np.quantile(sure, (0.25, 0.5))
@@ -156,6 +167,17 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
             return float(lower)
         size += USUAL_DISTANCE - min(distance, LARGEST_DISTANCE)
     return math.exp(size)
+
+
+def size_spread(lost: float) -> float:
+    """Return the standard deviation of the logarithm of the size of a spike.
+
+    Examples
+    --------
+    >>> size_spread(0.0), size_spread(1.0)
+    (0.7, 1.2)
+    """
+    return math.sqrt((1 - lost) * SIZE_SPREAD**2 + lost * FIRING_SPREAD**2)
 
 
 def split(
@@ -218,3 +240,24 @@ def at_least(expected: float) -> np.ndarray:
     chance = ndtr((middle - np.log(k - 0.5)) / SIZE_SPREAD)
     chance[0] = 1.0
     return np.asarray(chance)
+
+
+def in_words(counts: tuple[float, float, float], size: float, spread: float) -> str:
+    """Return a sentence on a number of spikes and its interval at 95 %.
+
+    Examples
+    --------
+    >>> in_words((38.0, 9.6, 150.0), size=0.2, spread=1.2)[:37]
+    'About 38 spikes, between 9.6 and 150 '
+    """
+    about, low, high = (f"{float(f'{x:.2g}'):g}" for x in counts)
+    sure = f"About {about} spikes, between {low} and {high} with 95 % probability: "
+    if spread > MOSTLY_LOST:
+        return (
+            f"{sure}most spikes are lost in the noise, and the number is mostly what cells "
+            "usually fire."
+        )
+    return (
+        f"{sure}a trace does not tell the height of one spike, here taken for {size:.2g}, better "
+        f"than to a factor of {math.exp(spread):.1f} (one standard deviation)."
+    )

@@ -129,6 +129,8 @@ class Signs(NamedTuple):
         :func:`cofem.calcium.jumps.recording.drifts`. A given baseline does not move.
     top, top_error : float
         See :func:`cofem.calcium.jumps.recording.top_noise`.
+    lost : float
+        How far spikes are lost in the noise; see :func:`cofem.calcium.jumps.unsure`.
     """
 
     lone: int
@@ -143,6 +145,7 @@ class Signs(NamedTuple):
     large: float
     top: float
     top_error: float
+    lost: float
 
 
 def doubts(signs: Signs) -> str:
@@ -152,7 +155,7 @@ def doubts(signs: Signs) -> str:
     --------
     >>> fine = Signs(
     ...     0, 0.7, False, correlation=0.1, error=0.02, expected=10.0, gain=80.0,
-    ...     reach=2.0, steady=0.1, large=20.0, top=1.3, top_error=0.1,
+    ...     reach=2.0, steady=0.1, large=20.0, top=1.3, top_error=0.1, lost=0.0,
     ... )
     >>> doubts(fine), doubts(fine._replace(gain=1.0)).split(",")[0]
     ('', 'upside down the trace is as probable')
@@ -187,6 +190,11 @@ def doubts(signs: Signs) -> str:
         found.append(
             f"the top of the trace has {signs.top:.2f} times the noise of rest: the detector or "
             "the file is saturated there, and large events are too small"
+        )
+    if signs.lost > 0.5:
+        found.append(
+            "most spikes are lost in the noise: their number is mostly what cells usually fire, "
+            "within a factor of ten"
         )
     return "; ".join(found)
 

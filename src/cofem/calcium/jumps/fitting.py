@@ -18,13 +18,13 @@ from cofem.calcium.half_cauchy.cell import (
     noise_level,
     nothing,
 )
-from cofem.calcium.jumps.counting import segments, spike_size, trust_of_frames
+from cofem.calcium.jumps.counting import segments, size_spread, spike_size, trust_of_frames
 from cofem.calcium.jumps.doubts import Signs, doubts, lone_frames, neighbours, told, upright_gain
-from cofem.calcium.jumps.passes import Jumps, posterior
+from cofem.calcium.jumps.passes import Jumps, log_evidence, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import START, Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.jumps.unsure import certainty, share_of_walk, walk_upward
+from cofem.calcium.jumps.unsure import mixed, roughness, second_view, share_of_second
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -93,22 +93,25 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
     jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
-    fit, sure = _assemble(jumps, states, found, noise, above, baseline, settings)
+    share = lost = 0.0
+    if found.small:
+        other = build_states(second_view(found.constants), above.framerate)
+        z = y - found.constants.level
+        evidence = log_evidence(other, z[part], there[part])
+        share, lost = share_of_second(found, evidence, roughness(y))
+        if share > 0:
+            second = told(_in_pieces(other, z, there, margin), other, there)
+            jumps = mixed(jumps, second, share)
+    fit = _assemble(jumps, states, found, noise, above, baseline, settings, (share, lost))
     left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
     unit = noise_at_30(noise, above.framerate)
     reach, steady = (0.0, 0.0) if given else course(baseline)
-    together = neighbours(left)
-    share = share_of_walk(sure, float(jumps.active.sum()), *together)
-    if share > 0 and settings.threshold is None:
-        upward = walk_upward(jumps, found.constants, above.framerate)
-        upward = spread_out(upward, above.factor, len(dff))
-        fit = replace(fit, spikes=fit.spikes + share * states.height * noise * upward)
     signs = Signs(
-        int(lone.sum()), fit.tau_d, fit.at_limit, *together, expected, gain,
+        int(lone.sum()), fit.tau_d, fit.at_limit, *neighbours(left), expected, gain,
         reach / unit, steady, float(np.quantile(y[there], LARGE_SHARE)) * noise / unit,
-        *top_noise(y),
+        *top_noise(y), lost,
     )  # fmt: skip
     return replace(fit, message=doubts(signs))
 
@@ -200,8 +203,8 @@ def _assemble(
     above: Binned,
     baseline: np.ndarray,
     settings: Settings,
-) -> tuple[CellFit, float]:
-    """Return the fit, and how sure its jumps are."""
+    shares: tuple[float, float],
+) -> CellFit:
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
     unit = noise_at_30(noise, above.framerate)
@@ -210,7 +213,7 @@ def _assemble(
     size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     events = segments(active, height / unit * size, settings.framerate)
-    one = unit * spike_size(constants.height * per_second, constants.tau_d, events)
+    one = unit * spike_size(constants.height * per_second, constants.tau_d, events, shares[0])
     spikes = height * size
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)
@@ -221,7 +224,7 @@ def _assemble(
             zi=[states.rise * fluorescence[0]],
         )[0]  # fmt: skip
     level = baseline + noise * constants.level
-    fit = CellFit(
+    return CellFit(
         spikes=spikes,
         mean=height * size,
         std=height * np.repeat(jumps.spread, factor)[:n] / math.sqrt(factor),
@@ -237,6 +240,7 @@ def _assemble(
         latency=0.5 / above.framerate,
         curvature=constants.curvature / (HEIGHT * unit),
         spike_size=one,
+        size_spread=size_spread(shares[1]),
         at_limit=found.at_limit,
         log_evidence=jumps.log_evidence,
         iterations=found.evaluations,
@@ -244,7 +248,6 @@ def _assemble(
         converged=True,
         message="",
     )
-    return fit, certainty(events)
 
 
 def spread_out(x: np.ndarray, factor: int, n: int) -> np.ndarray:

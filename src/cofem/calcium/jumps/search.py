@@ -63,12 +63,18 @@ class Found(NamedTuple):
     at_limit : bool
         Whether the decay time is at an end of its range.
     evaluations : int
+    log_evidence : float
+        Without the prior.
+    small : bool
+        Whether the trace does not reach three jumps.
     """
 
     constants: Constants
     score: float
     at_limit: bool
     evaluations: int
+    log_evidence: float
+    small: bool
 
 
 def search(
@@ -166,7 +172,8 @@ def climbing(
     room = FACTORS["tau_d"]
     limit = "tau_d" not in fixed and not (low.tau_d * room <= best.tau_d <= HIGHEST.tau_d / room)
     final = yield from score(best)
-    return Found(best, final, limit, len(known))
+    evidence = final - _log_prior(best, indicator, fixed)
+    return Found(best, final, limit, len(known), evidence, small)
 
 
 def _climb(
