@@ -10,7 +10,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.mri.image.countdown import Call, Countdown
-from cofem.mri.image.fit import ImageFit, Measured, fit_image
+from cofem.mri.image.fit import Draws, ImageFit, Measured, fit_image
 from cofem.mri.image.held_out import Evidence, choose_folds
 from cofem.mri.image.hidden import Hidden
 from cofem.mri.image.intervals import Spread, dark_pixels
@@ -79,6 +79,7 @@ def reconstruct_image(
     hidden = Hidden(final, ~dark_pixels(final.image, data), data.visible(), seed)
     put_back, marks = hidden.put_back()
     plain = final.draws(n_samples, seed)
+    evidence.excess = final.excess
     spread = Spread.learned(data, final.image, plain, evidence, marks)
     found = _report(data, final, final.image + put_back, spread, plain, hidden)
     return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
@@ -114,7 +115,7 @@ def _report(
     fit: ImageFit,
     image: np.ndarray,
     spread: Spread,
-    plain: np.ndarray,
+    plain: Draws,
     hidden: Hidden,
 ) -> Reconstruction:
     def sampler(number: int, stream: int) -> Any:

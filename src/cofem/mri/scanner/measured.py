@@ -13,10 +13,11 @@ from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
 from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.encoding import Encoding
+from cofem.mri.scanner.mirror import mirrored
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 # Groups that are enough to leave some out, and the least side of the middle that never is.
-ENOUGH_GROUPS, LEAST_MIDDLE = 8, 3
+ENOUGH_GROUPS, LEAST_MIDDLE = 4, 3
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
@@ -129,20 +130,6 @@ class KSpace:
         found: Array = fft.fftn(x, axes=self._axes, norm="ortho")
         return found
 
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        return self._back(self._predicted(self._there(images))).reshape(images.shape)
-
-    def _back(self, kspace: Array) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
-        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
-        sets, mask = self._sets_there, self._mask_there
-        mask = mask[:, None, ...] if sets else mask
-        images = fft.ifftn(kspace * mask, axes=self._axes, norm="ortho")
-        if sets:
-            images = xp.concat([xp.sum(xp.conj(s) * images, axis=2) for s in sets], axis=1)
-        return backend.to_numpy(images)
-
     def radius(self) -> np.ndarray:
         """Return the distance from the centre of k-space, (L, *shape); 1 ends an axis."""
         grids = np.meshgrid(*[2 * np.fft.fftfreq(side) for side in self.shape], indexing="ij")
@@ -152,6 +139,22 @@ class KSpace:
     def image_radius(self) -> np.ndarray:
         """Return the same for the transform of an image, (*shape)."""
         return np.asarray(self.radius()[0])
+
+    def reach(self) -> np.ndarray:
+        """Return how far out frequencies were measured in the direction of each, (L, *shape).
+
+        Along an axis on which the mask varies no frequency above the highest sample was: there it
+        is that sample's distance from the centre, elsewhere the frequency's own.
+        """
+        found = self.radius().copy()
+        for contrast, mask in zip(found, self.mask, strict=True):
+            for axis, side in enumerate(self.shape):
+                along = 2 * np.abs(np.fft.fftfreq(side))
+                others = tuple(i for i in range(mask.ndim) if i != axis)
+                edge = along[mask.any(axis=others)].max(initial=0.0)
+                beyond = np.expand_dims(along > edge, others)
+                np.minimum(contrast, edge, out=contrast, where=np.broadcast_to(beyond, mask.shape))
+        return found
 
     def visible(self) -> np.ndarray:
         """Return where any coil sees an image, boolean (M·L, P)."""
@@ -165,7 +168,8 @@ class KSpace:
         """Return numbers of what is left out together, (L, *shape); −1: never.
 
         Lines along the axes on which the mask is constant; elsewhere tiles of k-space, for
-        the object's size makes neighbouring points alike. Not the fully sampled middle.
+        the object's size makes neighbouring points alike. Not the fully sampled middle. A place
+        has the same number in all contrasts whose masks vary along the same axes.
         """
         return np.stack([self._groups(mask) for mask in self.mask])
 
@@ -205,16 +209,24 @@ class KSpace:
         counts = [int(p[-1]) + 1 for p in places]
         grids = np.meshgrid(*places, indexing="ij")
         label = np.ravel_multi_index(tuple(grids), tuple(counts))
-        found, block = np.full(small.shape, -1), central_block(small)
+        found, middle = np.full(small.shape, -1), central_block(small)
+        block = middle
         while True:
             allowed = small & ~block
-            labels, turns = np.unique(label[allowed], return_inverse=True)
+            labels = np.unique(label[allowed])
             side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
             if len(labels) >= ENOUGH_GROUPS or side < LEAST_MIDDLE + 2:
                 break
             # Hardly anything lies outside the middle: its border may be left out too.
             block = central_block(small, side - 2)
-        found[allowed] = turns
+        if len(labels) >= ENOUGH_GROUPS:
+            mirror, outside = [
+                np.fft.fftshift(mirrored(np.fft.ifftshift(x), tuple(range(small.ndim))))
+                for x in (label, small & ~middle)
+            ]
+            paired = middle | (np.sum(small & outside) > 0.5 * np.sum(small & ~middle))
+            pairs = np.where(paired, np.minimum(label, mirror), label)
+            found[allowed] = pairs[allowed]
         return np.broadcast_to(np.fft.ifftshift(found), mask.shape)
 
 

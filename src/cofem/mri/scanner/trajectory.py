@@ -113,14 +113,14 @@ class TrajectoryData:
         grids = np.meshgrid(*[2 * np.fft.fftfreq(n) for n in self.shape], indexing="ij")
         return np.asarray(np.sqrt(np.sum(np.stack(grids) ** 2, axis=0)))
 
+    def reach(self) -> np.ndarray:
+        """Return how far out frequencies were measured, at most their own distance, (L, *shape)."""
+        farthest = self.radius().max(axis=1).reshape(-1, *[1] * len(self.shape))
+        return np.asarray(np.minimum(self.image_radius(), farthest))
+
     def visible(self) -> np.ndarray:
         """Return where any coil sees an image, boolean (L, P)."""
         return np.asarray(np.any(self._maps != 0, axis=1)).reshape(len(self.mask), -1)
-
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return the part of images (S, L, P) that was measured, by density weights."""
-        seen = self._back(self.predicted(images) * self._spread(self._density))
-        return np.asarray(seen.reshape(images.shape))
 
     def groups(self) -> np.ndarray:
         """Return the number of every sample's readout, (L, N)."""
