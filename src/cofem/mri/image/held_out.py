@@ -68,7 +68,7 @@ class Evidence:
 
     def add(self, fit: ImageFit, data: Measured, left_out: np.ndarray, seed: int) -> None:
         """Compare a fit with the samples that it did not see, (L, …) boolean."""
-        residual = np.abs(data.kspace - data.predicted(fit.image[None])[0]) ** 2
+        residual = not_predicted(fit, data)
         draws = fit.draws(DRAWS, seed)
         self.excess = fit.excess
         spread, known = (
@@ -89,10 +89,6 @@ class Evidence:
             ):
                 target[index] += np.bincount(where, values, len(CENTRES))
         self.moved.append(fit.image)
-
-    def score(self) -> np.ndarray:
-        """Return the share of the left-out power that was not predicted, (L,)."""
-        return np.asarray(self.left.sum(axis=1))
 
     def curve(self) -> np.ndarray:
         """Return the logarithm of error over standard deviation, (L, bins).
@@ -142,6 +138,11 @@ class Evidence:
         # Nearer to the centre than any left-out sample it is as at the nearest one.
         log_c = log_c[:, np.maximum(np.arange(n.shape[1]), int(np.argmax(n.any(axis=0))))]
         return np.asarray(np.clip(log_c / 2, LEAST, MOST) + wider[:, None])
+
+
+def not_predicted(fit: ImageFit, data: Measured) -> np.ndarray:
+    """Return |residual|² of all samples, in the shape of the data."""
+    return np.asarray(np.abs(data.kspace - data.predicted(fit.image[None])[0]) ** 2)
 
 
 def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
