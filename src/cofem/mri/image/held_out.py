@@ -131,13 +131,14 @@ class Evidence:
             return value, np.concatenate([(slope + FLAT * (log_c - usual)).ravel(), more])
 
         start = np.append(np.full(n.size, usual), np.zeros(len(n)))
-        found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B")
+        bounds = [(-2 * MOST, 2 * MOST)] * len(start)  # what is predicted may be nothing at all
+        found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
         free = np.maximum(self.groups, FEWEST_TOLD)
         wider = 0.5 * np.log(free / (free - 2))
         log_c = found.x[: n.size].reshape(n.shape)
         # Nearer to the centre than any left-out sample it is as at the nearest one.
         log_c = log_c[:, np.maximum(np.arange(n.shape[1]), int(np.argmax(n.any(axis=0))))]
-        return np.asarray(np.clip(log_c / 2, LEAST, MOST) + wider[:, None])
+        return np.asarray(np.clip(log_c / 2 + wider[:, None], LEAST, MOST))
 
 
 def not_predicted(fit: ImageFit, data: Measured) -> np.ndarray:
@@ -155,11 +156,12 @@ def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
     labels = data.groups()
     folds = np.full(labels.shape, -1)
     alike = np.all((labels == labels[0]) & (data.mask == data.mask[0]), axis=0)
-    for index, label in enumerate(labels):
-        places = np.unique(label[label >= 0])
+    all_places = [np.unique(label[label >= 0]) for label in labels]
+    counts = [len(places) for places in all_places if len(places) >= ENOUGH_GROUPS]
+    parts = min([max(number, PARTS), *[count // LEAST_IN_FOLD for count in counts]])
+    for index, (label, places) in enumerate(zip(labels, all_places, strict=True)):
         if len(places) < ENOUGH_GROUPS:
             continue
-        parts = min(max(number, PARTS), len(places) // LEAST_IN_FOLD)
         own = np.isin(places, np.unique(label[(label >= 0) & ~alike]))
         turns = np.empty(len(places), dtype=int)
         for first, chosen, stream in ((0, ~own, 0), ((~own).sum(), own, index + 1)):

@@ -18,6 +18,7 @@ from cofem.mri.scanner.mirror import mirrored
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 # Groups that are enough to leave some out, and the least side of the middle that never is.
 ENOUGH_GROUPS, LEAST_MIDDLE = 4, 3
+MOST_TWINS = 0.5  # of random samples a share of 1/R has one at −k: at most this from R = 2 on
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
@@ -171,7 +172,15 @@ class KSpace:
         the object's size makes neighbouring points alike. Not the fully sampled middle. A place
         has the same number in all contrasts whose masks vary along the same axes.
         """
-        return np.stack([self._groups(mask) for mask in self.mask])
+        most, twins = max(self.shape), _has_twins(self.mask)
+        while True:
+            found, blocks = zip(*(_groups(mask, most, twins) for mask in self.mask), strict=True)
+            if most < LEAST_MIDDLE + 2 or min(map(_number, found)) >= ENOUGH_GROUPS:
+                break
+            # Hardly anything lies outside the middle: its border may be left out too.
+            most = min(most, max(blocks)) - 2
+        labels = [np.broadcast_to(np.fft.ifftshift(x), self.shape) for x in found]
+        return np.stack(labels)
 
     def restored(self, image: np.ndarray) -> np.ndarray:
         """Return flattened images (…, P) in the caller's order, (…, *shape).
@@ -200,34 +209,41 @@ class KSpace:
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(-len(self.shape), 0))
 
-    def _groups(self, mask: np.ndarray) -> np.ndarray:
-        varies = [bool(np.any(mask != np.roll(mask, 1, axis))) for axis in range(mask.ndim)]
-        first = tuple(slice(None) if v else slice(0, 1) for v in varies)
-        small = np.fft.fftshift(mask[first])
-        tile = 1 if sum(varies) < 2 else TILE
-        places = [np.arange(n) // tile for n in small.shape]
-        counts = [int(p[-1]) + 1 for p in places]
-        grids = np.meshgrid(*places, indexing="ij")
-        label = np.ravel_multi_index(tuple(grids), tuple(counts))
-        found, middle = np.full(small.shape, -1), central_block(small)
-        block = middle
-        while True:
-            allowed = small & ~block
-            labels = np.unique(label[allowed])
-            side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
-            if len(labels) >= ENOUGH_GROUPS or side < LEAST_MIDDLE + 2:
-                break
-            # Hardly anything lies outside the middle: its border may be left out too.
-            block = central_block(small, side - 2)
-        if len(labels) >= ENOUGH_GROUPS:
-            mirror, outside = [
-                np.fft.fftshift(mirrored(np.fft.ifftshift(x), tuple(range(small.ndim))))
-                for x in (label, small & ~middle)
-            ]
-            paired = middle | (np.sum(small & outside) > 0.5 * np.sum(small & ~middle))
-            pairs = np.where(paired, np.minimum(label, mirror), label)
-            found[allowed] = pairs[allowed]
-        return np.broadcast_to(np.fft.ifftshift(found), mask.shape)
+
+def _has_twins(masks: np.ndarray) -> bool:
+    """Whether most samples outside the middle have one at −k, as on spokes; masks (L, *shape).
+
+    Of real images a sample at −k says what one at k is. By chance few have such a twin, and so it
+    is with what was never measured.
+    """
+    centred = [np.fft.fftshift(mask) for mask in masks]
+    outer = [np.fft.ifftshift(mask & ~central_block(mask)) for mask in centred]
+    twins = [x & mirrored(x, tuple(range(x.ndim))) for x in outer]
+    return bool(np.sum(twins) > MOST_TWINS * np.sum(outer))
+
+
+def _groups(mask: np.ndarray, most: int, twins: bool) -> tuple[np.ndarray, int]:
+    """Return the numbers of places, centred, of one length where the mask does not vary; −1: never.
+
+    And the longest side of the middle that is never left out, at most ``most``. A place has the
+    number of its twin at −k in the middle, and where all have ``twins``.
+    """
+    varies = [bool(np.any(mask != np.roll(mask, 1, axis))) for axis in range(mask.ndim)]
+    first = tuple(slice(None) if v else slice(0, 1) for v in varies)
+    small = np.fft.fftshift(mask[first])
+    tile = 1 if sum(varies) < 2 else TILE
+    places = [np.arange(n) // tile for n in small.shape]
+    counts = [int(p[-1]) + 1 for p in places]
+    label = np.ravel_multi_index(tuple(np.meshgrid(*places, indexing="ij")), tuple(counts))
+    middle, block = central_block(small), central_block(small, most)
+    mirror = np.fft.fftshift(mirrored(np.fft.ifftshift(label), tuple(range(small.ndim))))
+    paired = np.where(middle | twins, np.minimum(label, mirror), label)
+    side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
+    return np.where(small & ~block, paired, -1), side
+
+
+def _number(labels: np.ndarray) -> int:
+    return len(np.unique(labels[labels >= 0]))
 
 
 def central_block(mask: np.ndarray, most: int | None = None) -> np.ndarray:
