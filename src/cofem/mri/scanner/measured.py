@@ -18,7 +18,7 @@ from cofem.mri.scanner.mirror import mirrored
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 # Groups that are enough to leave some out, and the least side of the middle that never is.
 ENOUGH_GROUPS, LEAST_MIDDLE = 4, 3
-MOST_TWINS = 0.5  # of random samples a share of 1/R has one at −k: at most this from R = 2 on
+MOST_TWINS = 0.75  # of random samples a share of 1/R has one at −k; of spokes all but roundings
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
