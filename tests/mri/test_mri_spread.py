@@ -90,7 +90,9 @@ def test_images_of_the_model_are_covered_and_nothing_is_widened(prior_and_truths
         final = with_true_prior(data, prior, noise)
         evidence = Evidence.empty(2)
         for index, left_out in enumerate(choose_folds(data, 2, seed)):
-            evidence.add(with_true_prior(data.without(left_out), prior, noise), data, left_out, index)
+            evidence.add(
+                with_true_prior(data.without(left_out), prior, noise), data, left_out, index
+            )
         evidence.groups[:] = 1e9  # Student's law for few lines is another matter
         curves.append(evidence.curve())
         evidence.moved.clear()  # what the Gaussian posterior says of places is exact, too
@@ -117,7 +119,9 @@ def test_the_noise_is_not_stretched():
     rng = np.random.default_rng(0)
     plain = Draws(*rng.standard_normal((2, 8, 2, SIDE**2)))
     spread = Spread.learned(data, np.ones((2, SIDE**2)), plain, evidence, np.zeros((2, SIDE**2)))
-    np.testing.assert_allclose(spread.draws(plain), plain.noise + 4 * plain.prior, rtol=0.02, atol=0.1)
+    np.testing.assert_allclose(
+        spread.draws(plain), plain.noise + 4 * plain.prior, rtol=0.02, atol=0.1
+    )
     np.testing.assert_allclose(spread.std(plain), 17**0.5, rtol=0.3)
 
 

@@ -24,6 +24,7 @@ DRAWS = 4  # of each fold: hundreds of samples in a bin average them
 TOGETHER, MOST_TOLD = 10, 30
 BEND, APART, FLAT = 4.0, 1.0, 0.02  # how stiff the curve is, and how alike the contrasts'
 TINY = 1e-9  # beside the largest power: no mean is zero
+STREAM = 17  # of random numbers, beside those of image/model.py
 FEWEST_TOLD = 3.0  # a Student law of two degrees of freedom has no variance
 # A fold leaves out a quarter of what may be left out, and two groups at least.
 PARTS, LEAST_IN_FOLD = 4, 2
@@ -165,7 +166,7 @@ def choose_folds(data: Measured, number: int, seed: int) -> list[np.ndarray]:
         own = np.isin(places, np.unique(label[(label >= 0) & ~alike]))
         turns = np.empty(len(places), dtype=int)
         for first, chosen, stream in ((0, ~own, 0), ((~own).sum(), own, index + 1)):
-            random = np.random.default_rng([seed, 17, stream])
+            random = np.random.default_rng([seed, STREAM, stream])
             turns[chosen] = first + random.permutation(int(chosen.sum()))
         there = label >= 0
         folds[index][there] = turns[np.searchsorted(places, label[there])] % parts

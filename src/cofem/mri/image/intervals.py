@@ -94,13 +94,17 @@ class Spread:
 
 def filters_of(evidence: Evidence, data: Measured) -> np.ndarray:
     """Return what every frequency of every image is multiplied by, (L, *shape)."""
-    curves = data.between * np.tile(evidence.curve(), (data.n_sets, 1))
+    usual = 0.5 * np.log(evidence.excess)
+    curves = usual + data.between * (np.tile(evidence.curve(), (data.n_sets, 1)) - usual)
     places = np.log(CENTRES)
 
     def at(radius: np.ndarray, curve: np.ndarray) -> np.ndarray:
         return np.asarray(np.interp(np.log(np.maximum(radius, CENTRES[0])), places, curve))
 
-    radius, reach = data.image_radius(), np.tile(data.reach(), (data.n_sets, *[1] * len(data.shape)))
+    radius, reach = (
+        data.image_radius(),
+        np.tile(data.reach(), (data.n_sets, *[1] * len(data.shape))),
+    )
     logs = [
         (1 - AS_AT_EDGE) * at(radius, curve) + AS_AT_EDGE * at(edge, curve)
         for curve, edge in zip(curves, reach, strict=True)

@@ -22,6 +22,8 @@ from cofem.operators.nufft import toeplitz_product
 
 DENSITY_ITERATIONS = 10  # of Pipe and Menon's rule; the weights only make the first image
 
+PIECES = 200  # of a trajectory that is given without readouts: as many as a radial scan has, about
+
 
 @dataclass(frozen=True)
 class TrajectoryData:
@@ -279,7 +281,7 @@ def checked_trajectory(
         raise ValueError("kspace contains NaN or Inf")
     inner = places[1:] if own else places
     length = math.prod(inner)
-    per_readout = inner[-1] if len(inner) > 1 else max(length // 200, 1)
+    per_readout = inner[-1] if len(inner) > 1 else max(length // PIECES, 1)
     flat = y.reshape(*y.shape[:lead], length).astype(complex)
     paths = k.reshape(len(y), length, axes) if own else [k.reshape(length, axes)] * len(y)
     if maps is not None:
