@@ -5,6 +5,7 @@ import pytest
 
 from cofem import mri
 from cofem.backend import Random
+from cofem.mri.image.fit import Draws
 from cofem.mri.image.held_out import Evidence
 from cofem.mri.image.intervals import Spread
 from cofem.mri.scanner.trajectory import checked_trajectory
@@ -115,7 +116,8 @@ def test_half_of_what_left_out_readouts_show_is_carried_over():
     data = checked_trajectory(np.ones((1, 4, n)), k, (n, n), None, np.empty(0))
     evidence = Evidence.empty(1)
     evidence.count[:], evidence.predicted[:], evidence.left[:] = 2000, 2000, 9 * 2000
-    image, plain = np.ones((1, n * n)), np.random.default_rng(0).standard_normal((4, 1, n * n))
+    image, noise = np.ones((1, n * n)), np.random.default_rng(0).standard_normal((4, 1, n * n))
+    plain = Draws(noise, noise)
     evidence.groups[:] = 1e9
     evidence.moved.append(image + 1)
     spread = Spread.learned(data, image, plain, evidence, np.zeros((1, n * n)))

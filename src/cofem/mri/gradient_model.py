@@ -33,6 +33,9 @@ from cofem.operators import Fourier
 MOST_ITERATIONS = 40
 # The average along the way begins here, and ends when it moves by less than this.
 FIRST_AVERAGED, TOLERANCE = 3, 0.007
+# Of the E-step (the table in docs/notes/mri.md); and the prior starts at differences of 3 % of the
+# brightest pixel, 1000^-½, as that of the paper's authors does.
+PROBES, PROBE_RTOL, FIRST_PRECISION = 4, 0.1, 1000.0
 LEAST_NOISE = 1e-3  # beside the largest brightness of the zero-filled images
 
 
@@ -54,16 +57,15 @@ def reconstruct_by_gradients(
     noise = np.maximum(noise, LEAST_NOISE * brightest)
     fusion, average = Fusion(data, real), False
     if method is None:
-        # The prior starts at differences of 3 % of the brightest pixel, as the authors' does.
         # Scaled or shrunken probes are cheaper, and worse here (docs/mri.md). No reporting
         # step: error bars come from draws.
         average = True
         method = CoFEM(
-            n_probes=4,
-            probe_rtol=0.1,
+            n_probes=PROBES,
+            probe_rtol=PROBE_RTOL,
             scaled_probes=False,
             shrinkage=False,
-            initial_precision=1000 / brightest**2,
+            initial_precision=FIRST_PRECISION / brightest**2,
             report_probes=0,
         )
     history: dict[str, list[Any]] = {name: [] for name in HISTORY}

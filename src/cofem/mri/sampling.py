@@ -8,6 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+# How many masks are drawn, of which the one with the least aliasing is kept (ten in SparseMRI's
+# genSampling), and how many draws it may take to have as many of the wanted size.
+MASKS_DRAWN, MOST_DRAWS = 10, 100_000
+HALVINGS = 60  # of an interval of two: to 2^-59, below the rounding of double precision
+
 
 def power_rule_mask(
     shape: Sequence[int], factor: float, power: float = 5.0, seed: int = 0
@@ -62,7 +67,7 @@ def _density(n: int, factor: float, power: float) -> np.ndarray:
     distance = np.abs(np.arange(n) - n // 2) / max(n / 2, 1)
     shape = np.clip(1 - distance, 0, 1) ** power
     low, high = -1.0, 1.0
-    for _ in range(60):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         if np.clip(shape + middle, 0, 1).sum() > wanted:
             high = middle
@@ -76,7 +81,7 @@ def _least_aliased(density: np.ndarray, random: np.random.Generator) -> np.ndarr
     best, least = None, math.inf
     # A density below one somewhere has draws of every size near its mean, so this ends.
     found = 0
-    for _ in range(100_000):
+    for _ in range(MOST_DRAWS):
         lines = random.random(len(density)) < density
         if lines.sum() != wanted:
             continue
@@ -91,7 +96,7 @@ def _least_aliased(density: np.ndarray, random: np.random.Generator) -> np.ndarr
         if aliasing < least:
             best, least = lines, aliasing
         found += 1
-        if found == 10:
+        if found == MASKS_DRAWN:
             break
     if best is None:
         raise RuntimeError("no mask of the wanted size was drawn; try another seed")

@@ -14,6 +14,9 @@ from cofem.mri.scanner.measured import KSpace
 from cofem.mri.scanner.mirror import mirrored
 
 COIL_STEPS = 4  # CG steps an iteration of ADMM; the image of the last one is near
+RHO = 10  # of ADMM, beside λ: it decides how fast it converges, not where to
+# Below these a gradient, and an eigenvalue beside those of ΦᴴΦ, which are 0 to 1, are zero.
+TINY, LEAST_EIGENVALUE = 1e-30, 1e-12
 Solver = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -57,7 +60,7 @@ def joint_total_variation(
         raise ValueError(f"weight must be positive, got {weight!r}")
     data = checked_data(kspace, mask, sensitivities, real=real, centered=centered)
     shape, axes = data.mask.shape[1:], tuple(range(1, data.mask.ndim))
-    rho = 10 * weight
+    rho = RHO * weight
     if data.n_sets > 1:
         raise ValueError("joint total variation takes one set of sensitivities")
     solver = _one_coil if data.sensitivities is None else _several_coils
@@ -71,7 +74,7 @@ def joint_total_variation(
         image = nearest(rho * _divergence(split - dual, axes), image)
         total = _gradient(image, axes) + dual
         size = np.sqrt(np.sum(np.abs(total) ** 2, axis=over, keepdims=True))
-        keep = np.maximum(1 - (weight / rho) / np.maximum(size, 1e-30), 0)
+        keep = np.maximum(1 - (weight / rho) / np.maximum(size, TINY), 0)
         split = total * keep
         dual = total - split
     return data.restored(image.reshape(len(image), -1))
@@ -86,7 +89,7 @@ def _one_coil(data: KSpace, real: bool, rho: float) -> Solver:
         y = (y + mirrored(y, axes).conj()) / 2
     half = slice(0, shape[-1] // 2 + 1) if real else slice(None)
     y, spectrum = y[..., half], spectrum[..., half]
-    inverse = 1 / np.maximum(spectrum + rho * _laplacian(shape)[..., half], 1e-12)
+    inverse = 1 / np.maximum(spectrum + rho * _laplacian(shape)[..., half], LEAST_EIGENVALUE)
 
     def solve(pull: np.ndarray, _: np.ndarray) -> np.ndarray:
         if real:

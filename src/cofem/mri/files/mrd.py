@@ -10,6 +10,11 @@ import numpy as np
 from cofem.mri.files.grid import Readout, calibration_on_grid, on_grid, scanner_affine
 from cofem.mri.scanner.coils import noise_covariance
 
+ROUNDING = 1e-6  # of trajectories, which are kept in single precision
+LEAST_VOLUME = (
+    0.5  # of three directions of length one at right angles it is 1; converters leave zeros
+)
+
 
 def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
     """Return what :class:`cofem.mri.files.scan.Scan` is made of.
@@ -102,7 +107,7 @@ def _along_trajectory(lines: list[Any], encoding: Any) -> dict[str, Any]:
     first = max(int(a.discard_pre) for a in lines)
     last = min(a.data.shape[1] - int(a.discard_post) for a in lines)
     k = np.stack([a.traj[first:last, ::-1] for a in lines]).astype(float)  # x first in the file
-    if np.abs(k).max() <= 0.5 + 1e-6:  # cycles a pixel: the convention of most converters
+    if np.abs(k).max() <= 0.5 + ROUNDING:  # cycles a pixel: the convention of most converters
         k = k * np.asarray(sides)
     y = np.stack([a.data[:, first:last] for a in lines], axis=1)[None].astype(complex)
     several = y.shape[1] > 1
@@ -115,7 +120,7 @@ def _affine(header: Any, line: Any) -> np.ndarray:
     matrix, field = space.matrixSize, space.fieldOfView_mm
     steps = (field.y / matrix.y, field.x / matrix.x, field.z / max(matrix.z, 1))
     directions = np.array([line.phase_dir, line.read_dir, line.slice_dir], dtype=float)
-    if np.abs(np.linalg.det(directions)) < 0.5:
+    if np.abs(np.linalg.det(directions)) < LEAST_VOLUME:
         directions = np.eye(3)
     sides = (matrix.y, matrix.x, matrix.z)
     return scanner_affine(sides, steps, directions, np.array(line.position))

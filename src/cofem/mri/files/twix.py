@@ -16,6 +16,7 @@ from cofem.mri.scanner.coils import noise_covariance
 CARTESIAN, VOLUME = 1, 4  # ucTrajectory, ucDimension in the protocol
 TRAPEZOID = 2  # alRegridMode from which samples were taken while the gradient was changing
 OVERSAMPLING = 2.0  # along the readout, where the protocol does not say; every scanner's default
+NOT_UNIT = 0.01  # what the length of a quaternion may differ from 1: the protocol has six digits
 ELSEWHERE = "siemens_to_ismrmrd and a reconstruction chain of its own can prepare it"
 
 
@@ -165,7 +166,7 @@ def _affine(
     read, phase, thick = (
         float(slices[0].get(name) or 0.0) for name in ("dReadoutFOV", "dPhaseFOV", "dThickness")
     )
-    if np.abs(np.linalg.norm(quaternion) - 1) > 0.01 or min(read, phase, thick) <= 0:
+    if np.abs(np.linalg.norm(quaternion) - 1) > NOT_UNIT or min(read, phase, thick) <= 0:
         return None
     more = 1 + _real(protocol, "sKSpace", "dPhaseOversamplingForDialog")
     steps = (phase * more / shape[1], read / base, thick / shape[0])

@@ -184,50 +184,57 @@ def _adjoint(g: Any, previous: Any, out: Any) -> None:
 
 
 @compiled(**_OPTIONS)
+def _multiply(tensor: Any, g: Any, v: Any) -> None:
+    """V = T g for a line of pixels, T as upper triangles."""
+    v[:] = 0
+    k = 0
+    for a in range(g.shape[0]):
+        for j in range(g.shape[1]):
+            v[a, j] += tensor[k, j] * g[a, j]
+        k += 1
+        for b in range(a + 1, g.shape[0]):
+            for j in range(g.shape[1]):
+                value = tensor[k, j]
+                v[a, j] += value * g[b, j]
+                v[b, j] += value * g[a, j]
+            k += 1
+
+
+@compiled(**_OPTIONS)
 def _add_prior(x: Any, packed: Any, lines: Any, out: Any) -> None:
     """Out += Rᵀ T R x, a line of pixels at a time, so that every loop runs along memory.
 
-    Rows take the B groups of pixels of T in turn.
+    Rows take the B groups of pixels of T in turn. A line of T serves all rows while the processor's
+    cache holds it: read again for every row, T would take longer than the products.
     """
     n_images, n_axes, width = x.shape[1], lines.shape[0] + 1, packed.shape[3]
-    n = n_axes * n_images
+    n, groups = n_axes * n_images, packed.shape[0]
     g = np.empty((n, width), dtype=x.dtype)
     v = np.empty((n, width), dtype=x.dtype)
     last = (n_axes - 1) * n_images
-    for s in range(x.shape[0]):
-        own = packed[s % packed.shape[0]]
+    for group in range(groups):
         for line in range(lines.shape[1]):
-            here = line * width
-            for c in range(n_images):
-                for d in range(n_axes - 1):
-                    before = lines[d, line] * width
-                    for j in range(width):
-                        g[d * n_images + c, j] = x[s, c, here + j] - x[s, c, before + j]
-                g[last + c, 0] = x[s, c, here] - x[s, c, here + width - 1]
-                for j in range(1, width):
-                    g[last + c, j] = x[s, c, here + j] - x[s, c, here + j - 1]
-            v[:] = 0
-            tensor, k = own[line], 0
-            for a in range(n):
-                for j in range(width):
-                    v[a, j] += tensor[k, j] * g[a, j]
-                k += 1
-                for b in range(a + 1, n):
-                    for j in range(width):
-                        value = tensor[k, j]
-                        v[a, j] += value * g[b, j]
-                        v[b, j] += value * g[a, j]
-                    k += 1
-            for c in range(n_images):
-                for d in range(n_axes - 1):
-                    before, row = lines[d, line] * width, d * n_images + c
+            here, tensor = line * width, packed[group, line]
+            for s in range(group, x.shape[0], groups):
+                for c in range(n_images):
+                    for d in range(n_axes - 1):
+                        before = lines[d, line] * width
+                        for j in range(width):
+                            g[d * n_images + c, j] = x[s, c, here + j] - x[s, c, before + j]
+                    g[last + c, 0] = x[s, c, here] - x[s, c, here + width - 1]
+                    for j in range(1, width):
+                        g[last + c, j] = x[s, c, here + j] - x[s, c, here + j - 1]
+                _multiply(tensor, g, v)
+                for c in range(n_images):
+                    for d in range(n_axes - 1):
+                        before, row = lines[d, line] * width, d * n_images + c
+                        for j in range(width):
+                            out[s, c, here + j] += v[row, j]
+                        for j in range(width):
+                            out[s, c, before + j] -= v[row, j]
+                    row = last + c
                     for j in range(width):
                         out[s, c, here + j] += v[row, j]
-                    for j in range(width):
-                        out[s, c, before + j] -= v[row, j]
-                row = last + c
-                for j in range(width):
-                    out[s, c, here + j] += v[row, j]
-                for j in range(1, width):
-                    out[s, c, here + j - 1] -= v[row, j]
-                out[s, c, here + width - 1] -= v[row, 0]
+                    for j in range(1, width):
+                        out[s, c, here + j - 1] -= v[row, j]
+                    out[s, c, here + width - 1] -= v[row, 0]

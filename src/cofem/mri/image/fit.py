@@ -12,7 +12,6 @@ from cofem import backend
 from cofem.backend import Array
 from cofem.mri.image.model import ImageModel
 from cofem.mri.image.options import ImageOptions, Progress
-from cofem.mri.image.precision import ImagePrecision
 from cofem.mri.image.rule import Learned, learn
 from cofem.mri.scanner.encoding import Encoding
 from cofem.mri.scanner.measured import KSpace
@@ -23,6 +22,23 @@ Measured = KSpace | TrajectoryData
 
 BLOCK = 8  # draws that are solved together
 REPORT_RTOL = 0.02
+
+
+@dataclass(frozen=True)
+class Draws:
+    """Draws of images minus their mean, in two parts that add up, (S, L, P).
+
+    The mean is linear in the data, so its error is a sum: Q⁻¹ε, ε ~ N(0, βΦᴴΦ), from the noise,
+    and Q⁻¹Px from the image x that the prior pulls towards zero. The first is known as well as
+    the noise is. The second is that of an image which is like the prior, where the prior is right.
+
+    Attributes
+    ----------
+    noise, prior : array (S, L, P)
+    """
+
+    noise: np.ndarray
+    prior: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -62,26 +78,26 @@ class ImageFit:
         noise = backend.to_numpy(self.learned.noise_std).astype(float)
         return np.asarray(noise * self.units[:, 0])
 
-    def draws(self, number: int, seed: int) -> np.ndarray:
-        """Draw images minus their mean, (number, L, P)."""
-        matrix = self._reported
+    def draws(self, number: int, seed: int) -> Draws:
+        """Draw images minus their mean, what noise and what the prior add apart."""
+        model, state = self.model, self.learned
+        matrix = model.precision(state.prior, state.noise_std, phase=state.phase)
         parts = []
         for i, first in enumerate(range(0, number, BLOCK)):
-            rows = self.model.draws(matrix, min(BLOCK, number - first), seed, i, REPORT_RTOL)
-            parts.append(self.in_units(matrix.turned(rows)))
-        return np.concatenate(parts)
+            rows = model.draws(matrix, min(BLOCK, number - first), seed, i, REPORT_RTOL)
+            images = self.in_units(matrix.turned(rows))
+            parts.append(images.reshape(2, -1, *images.shape[1:]))
+        return Draws(*np.concatenate(parts, axis=1))
 
     @property
-    def _reported(self) -> ImagePrecision:
-        """Return the precision that draws come from.
+    def excess(self) -> float:
+        """How many times the variance of the prior is what its precision says, by itself.
 
         The M-step counts every row of R, which learns the better image; but R has more rows
         than the image has directions, so the prior it leaves is too narrow by their ratio: the
         prior's normaliser counts directions, one for each axis's worth of rows.
         """
-        strength = 1 / self.model.edges.n_axes
-        state = self.learned
-        return self.model.precision(state.prior, state.noise_std, strength, state.phase)
+        return float(self.model.edges.n_axes)
 
 
 def fit_image(
@@ -93,6 +109,7 @@ def fit_image(
     seed: int,
     callback: Callable[[Progress], None] | None = None,
     phase: np.ndarray | None = None,
+    guess: np.ndarray | None = None,
 ) -> ImageFit:
     """Learn edges, noise and phase.
 
@@ -108,10 +125,13 @@ def fit_image(
         As for :func:`cofem.mri.reconstruct`.
     phase : array (L, P), optional
         exp(iφ) as another fit found it; it is taken as it is.
+    guess : array (L, *shape), optional
+        exp(iφ) to start with, in place of what the centre of k-space says.
     """
     first = None
     if smooth.any() and not real:
-        first = data.first_phase(smooth) if phase is None else phase.reshape(-1, *data.shape)
+        known = guess if phase is None else phase.reshape(-1, *data.shape)
+        first = data.first_phase(smooth) if known is None else known
     encoding = data.encoding(real, first)
     kspace = backend.from_numpy(data.kspace, data.like)
     xp = backend.namespace(kspace)
@@ -133,6 +153,7 @@ def fit_image(
         scaled = np.maximum(noise_std, least) / units[:, 0]
         given = xp.astype(backend.from_numpy(scaled, data.like), xp.float32)
     ceiling = xp.astype(backend.from_numpy(most, data.like), xp.float32)
+    model.guessed = guess is not None
     learned = learn(model, given, callback, ceiling)
     phases: Any = 1.0
     if first is not None:

@@ -8,16 +8,19 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
-from cofem.mri.image.fit import Measured
+from cofem.mri.image.fit import Draws, Measured
 from cofem.mri.image.held_out import CENTRES, Evidence
 from cofem.operators import Smoothing
 
 DRAW_WIDTH = 1.0  # pixels over which squared draws are averaged for a standard deviation
 MOVE_WIDTH = 1.0  # and the squared differences of fits, of which there are fewer
 DARK, DARK_WIDTH = 0.05, 1.0  # beside the images' level, after averaging: no object is there
-# Of the variance that hidden things add, how much the left-out samples have seen already, and how
-# much of the rest is left at least. (With all of it the edges were covered less, in much noise.)
-SEEN_TWICE, LEAST_LEFT = 0.5, 0.5
+# Of the prior's part of the variance, how much is left at least when that of hidden things is taken
+# out of it. (With nothing left edges were covered less in much noise: 0.92 in place of 0.93.)
+LEAST_LEFT = 0.25
+# Beyond the highest sample nothing says how the curve goes on: how much of it, in logarithms, is as
+# at that sample. The rest is as at the same distance in directions that were measured.
+AS_AT_EDGE = 0.5
 # Of the mean variance, in the object and outside: no pixel is thought to be known exactly. Inside,
 # an edge map that misses a texture says so (camera man: 0.86 covered without it, 0.92 with it).
 LEAST_SHARE, LEAST_OUTSIDE = 0.02, 1e-4
@@ -25,12 +28,12 @@ LEAST_SHARE, LEAST_OUTSIDE = 0.02, 1e-4
 
 @dataclass(frozen=True)
 class Spread:
-    """How a draw of the Gaussian posterior is changed.
+    """How the prior's part of a draw is changed.
 
-    The posterior is too sure of long waves and not sure enough of short ones where whole bands
-    of k-space are missing: it takes the edges it has learned for granted. ``filters`` multiply
-    every frequency by what held-out samples showed. ``map`` multiplies every pixel: more where
-    the image moved when samples were left out.
+    The posterior is too sure of long waves where whole bands of k-space are missing: it takes the
+    edges it has learned for granted. ``filters`` multiply every frequency by what held-out samples
+    showed. ``map`` multiplies every pixel: more where the image moved when samples were left out.
+    The noise's part is known as well as the noise is, and stays as it is.
 
     Attributes
     ----------
@@ -40,7 +43,7 @@ class Spread:
     """
 
     data: Measured
-    filters: np.ndarray | None
+    filters: np.ndarray | float
     map: np.ndarray | float = 1.0
 
     @classmethod
@@ -48,52 +51,69 @@ class Spread:
         cls,
         data: Measured,
         image: np.ndarray,
-        plain: np.ndarray,
+        plain: Draws,
         evidence: Evidence,
         marks: np.ndarray,
     ) -> Spread:
         """Return the spread that the evidence asks for.
 
-        ``image`` (L, P) is the mean and ``plain`` (S, L, P) are draws of the Gaussian posterior
-        around it; ``marks`` (L, P) add their variance.
+        ``image`` (L, P) is the mean and ``plain`` are draws of the Gaussian posterior around it;
+        ``marks`` (L, P) add their variance.
         """
-        if not evidence.moved:
-            own = cls(data, None).std(plain) ** 2
-            return cls(data, None, np.sqrt(1 + marks / np.where(own > 0, own, 1)))
-        radius = data.image_radius()
-        curves = data.between * np.tile(evidence.curve(), (data.n_sets, 1))
-        logs = np.log(np.maximum(radius, CENTRES[0]))
-        filters = np.stack([np.exp(np.interp(logs, np.log(CENTRES), c)) for c in curves])
-        own = cls(data, filters).std(plain) ** 2
-        moved = np.mean([np.abs(x - image) ** 2 for x in evidence.moved], axis=0)
-        dark = dark_pixels(image, data)
-        both = less_by(shared_out(own, moved, dark, data), marks, ~dark)
+        filters = filters_of(evidence, data)
+        own = _variance(cls(data, filters).of_prior(plain.prior), data)
+        both, dark = own, dark_pixels(image, data)
+        if evidence.moved:
+            moved = np.mean([np.abs(x - image) ** 2 for x in evidence.moved], axis=0)
+            both = less_by(shared_out(own, moved, dark, data), marks, ~dark)
         factor = np.sqrt((both + marks) / np.where(own > 0, own, 1))
         return cls(data, filters, np.where(own > 0, factor, 1.0))
 
-    def draws(self, plain: np.ndarray) -> np.ndarray:
+    def draws(self, plain: Draws) -> np.ndarray:
         """Return draws (S, L, P) of the Gaussian posterior as draws of the wider one."""
-        if self.filters is None:
-            return np.asarray(plain * self.map)
-        shape = (*plain.shape[:-1], *self.data.shape)
-        more = backend.done_there(self._filtered, plain.reshape(shape), self.data.like)
-        more = more.reshape(plain.shape)
-        # What was measured is known up to its noise: only the rest is changed.
-        more = more - self.data.seen(more)
-        if not np.iscomplexobj(plain):
-            more = more.real
-        return np.asarray((plain + more) * self.map)
+        return np.asarray(plain.noise + self.of_prior(plain.prior) * self.map)
+
+    def of_prior(self, prior: np.ndarray) -> np.ndarray:
+        """Return the prior's part of draws (S, L, P) with every frequency changed."""
+        shape = (*prior.shape[:-1], *self.data.shape)
+        found = backend.done_there(self._filtered, prior.reshape(shape), self.data.like)
+        found = found.reshape(prior.shape)
+        return np.asarray(found if np.iscomplexobj(prior) else found.real)
 
     def _filtered(self, x: Array) -> Array:
         fft, axes = backend.fft_module(x), tuple(range(-len(self.data.shape), 0))
-        filters = backend.from_numpy(np.asarray(self.filters) - 1, x)
+        filters = backend.from_numpy(np.asarray(self.filters), x)
         found: Array = fft.ifftn(fft.fftn(x, axes=axes) * filters, axes=axes)
         return found
 
-    def std(self, plain: np.ndarray) -> np.ndarray:
+    def std(self, plain: Draws) -> np.ndarray:
         """Return the standard deviation (L, P) from draws of the Gaussian posterior."""
-        squares = np.mean(np.abs(self.draws(plain)) ** 2, axis=0)
-        return np.asarray(np.sqrt(_averaged(squares, self.data, DRAW_WIDTH)))
+        prior = _variance(self.of_prior(plain.prior) * self.map, self.data)
+        return np.asarray(np.sqrt(_variance(plain.noise, self.data) + prior))
+
+
+def filters_of(evidence: Evidence, data: Measured) -> np.ndarray:
+    """Return what every frequency of every image is multiplied by, (L, *shape)."""
+    usual = 0.5 * np.log(evidence.excess)
+    curves = usual + data.between * (np.tile(evidence.curve(), (data.n_sets, 1)) - usual)
+    places = np.log(CENTRES)
+
+    def at(radius: np.ndarray, curve: np.ndarray) -> np.ndarray:
+        return np.asarray(np.interp(np.log(np.maximum(radius, CENTRES[0])), places, curve))
+
+    radius, reach = (
+        data.image_radius(),
+        np.tile(data.reach(), (data.n_sets, *[1] * len(data.shape))),
+    )
+    logs = [
+        (1 - AS_AT_EDGE) * at(radius, curve) + AS_AT_EDGE * at(edge, curve)
+        for curve, edge in zip(curves, reach, strict=True)
+    ]
+    return np.exp(np.stack(logs))
+
+
+def _variance(draws: np.ndarray, data: Measured) -> np.ndarray:
+    return _averaged(np.mean(np.abs(draws) ** 2, axis=0), data, DRAW_WIDTH)
 
 
 def _averaged(x: np.ndarray, data: Measured, width: float) -> np.ndarray:
@@ -112,7 +132,7 @@ def dark_pixels(image: np.ndarray, data: Measured) -> np.ndarray:
 
 
 def less_by(variance: np.ndarray, marks: np.ndarray, bright: np.ndarray) -> np.ndarray:
-    """Return variance (L, P) without some of what ``marks`` will add to it, (L, P).
+    """Return variance (L, P) without what ``marks`` will add to it, (L, P), in the mean.
 
     The left-out samples, which decided how large it is in all, have seen the errors of hidden
     things too: they would be counted twice.
@@ -120,7 +140,7 @@ def less_by(variance: np.ndarray, marks: np.ndarray, bright: np.ndarray) -> np.n
     where = bright if bright.any() else ~bright
     there = variance[:, where].mean(axis=1)
     more = marks[:, where].mean(axis=1) / np.where(there > 0, there, 1)
-    return np.asarray(variance * np.maximum(1 - SEEN_TWICE * more, LEAST_LEFT)[:, None])
+    return np.asarray(variance * np.maximum(1 - more, LEAST_LEFT)[:, None])
 
 
 def shared_out(own: np.ndarray, moved: np.ndarray, dark: np.ndarray, data: Measured) -> np.ndarray:

@@ -78,6 +78,7 @@ class ImageModel:
         self.n_contrasts = len(samples)
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self.field: PhaseField | None = None
+        self.guessed = False  # whether the phase to start with is that of another fit
         if self.smooth.any() and not turned:
             waves = Cosines(encoding.shape, centered)
             self.field = PhaseField(waves, self.smooth, self._image)
@@ -121,19 +122,19 @@ class ImageModel:
         self,
         prior: EdgePrior,
         noise_std: Array,
-        strength: float = 1.0,
         phase: PhaseBlock | None = None,
     ) -> ImagePrecision:
-        """Return Q, with the prior's part multiplied by ``strength``."""
+        """Return Q."""
         factor = 2 / self.encoding.by_image(noise_std)[:, None] ** 2
-        return ImagePrecision(self.encoding, self.edges, prior, factor, strength, phase=phase)
+        return ImagePrecision(self.encoding, self.edges, prior, factor, phase=phase)
 
     def draws(
         self, matrix: ImagePrecision, number: int, seed: int, block: int, rtol: float
     ) -> Array:
-        """Draw images minus their mean, as rows (S, …)."""
+        """Draw images minus their mean as rows (2 S, …): S from the noise, S from the prior."""
+        xp = backend.namespace(self._image)
         random = Random(seed, REPORTING, block)
-        pushes = matrix.pushes(random, number, self._image)
+        pushes = xp.concat(matrix.pushes_apart(random, number, self._image))
         found = matrix.solve(pushes, None, rtol, self.options.max_cg_steps)
         return found.x
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.fft
+from scipy import ndimage
 
 from cofem import backend
 from cofem.backend import Array
@@ -18,6 +19,10 @@ FREE_ITERATIONS = 6  # before the phase is taken from the images
 HELD_ITERATIONS = 3  # after that, for which the imaginary parts are held small
 HELD = 0.03  # beside what they are
 PHASE_WIDTH = 3.5  # pixels over which that phase is smoothed
+# Of the window on the middle of k-space: its Gaussian is two standard deviations from the end of
+# what is fully sampled, and keeps waves down to a sixteenth of a side, below which phases vary
+# little (docs/notes/mri.md: the phases of the benchmark have 2 to 4 waves).
+WINDOW_ENDS, FINEST_WAVE = 2.0, 16
 
 
 def centre_phase(
@@ -52,10 +57,25 @@ def _window(mask: np.ndarray) -> np.ndarray:
         half += 1
     window = np.ones(mask.shape)
     for axis, side in enumerate(mask.shape):
-        width = min(max(half / 2, 1.0), side / 16)
+        width = min(max(half / WINDOW_ENDS, 1.0), side / FINEST_WAVE)
         wave = np.exp(-0.5 * (np.fft.fftfreq(side, 1 / side) / width) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim)])
     return window
+
+
+def on_finer_grid(phase: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Return exp(iφ) (L, …) of the same field of view with smaller pixels, (L, *shape).
+
+    Examples
+    --------
+    >>> np.round(on_finer_grid(np.array([[1, 1j, -1, -1j]]), (8,)), 2)[0, :3]
+    array([1.  +0.j  , 0.71+0.71j, 0.  +1.j  ])
+    """
+    sides = [np.arange(n) * m / n for n, m in zip(shape, phase.shape[1:], strict=True)]
+    places = np.meshgrid(*sides, indexing="ij")
+    found = np.stack([ndimage.map_coordinates(x, places, order=1, mode="grid-wrap") for x in phase])
+    size = np.abs(found)
+    return np.where(size > 0, found / np.where(size > 0, size, 1), 1.0)
 
 
 def unit_phase(parts: Array) -> Array:

@@ -18,6 +18,7 @@ from cofem import backend
 from cofem.backend import Array, Random
 
 MOST_COSINES = 24  # along an axis: waves down to a twelfth of the picture
+LEAST_WAVE = 4  # and no more than a quarter of the pixels: waves of eight pixels
 # The prior variance of a cosine that has f waves across: (1 + (f/BEND)²)^-STEEPNESS. Two
 # derivatives of the field are then finite.
 BEND, STEEPNESS = 2.0, 3.0
@@ -49,7 +50,7 @@ class Cosines:
 
     def __init__(self, shape: tuple[int, ...], centered: bool, most: int = MOST_COSINES) -> None:
         self.shape = tuple(shape)
-        self._numbers = tuple(max(1, min(most, side // 4)) for side in shape)
+        self._numbers = tuple(max(1, min(most, side // LEAST_WAVE)) for side in shape)
         self.count = math.prod(self._numbers)
         self.kind = (self.shape, self._numbers, centered)  # these decide the cosines
         self._axes = [

@@ -10,11 +10,12 @@ import numpy as np
 
 from cofem import backend
 from cofem.mri.image.countdown import Call, Countdown
-from cofem.mri.image.fit import ImageFit, Measured, fit_image
-from cofem.mri.image.held_out import Evidence, choose_folds
+from cofem.mri.image.fit import Draws, ImageFit, Measured, fit_image
+from cofem.mri.image.held_out import Evidence, choose_folds, not_predicted
 from cofem.mri.image.hidden import Hidden
 from cofem.mri.image.intervals import Spread, dark_pixels
 from cofem.mri.image.options import ImageOptions
+from cofem.mri.image.phase import on_finer_grid
 from cofem.mri.image.rule import Learned
 from cofem.mri.result import Reconstruction
 
@@ -69,9 +70,12 @@ def reconstruct_image(
     def fitted(kept: Measured, chosen: np.ndarray, phase: np.ndarray | None = None) -> ImageFit:
         return fit_image(kept, real, noise_std, chosen, coarse, seed, count.stage(), phase)
 
+    guess = None
     if choose:
-        smooth = _chosen_phase(fitted, data.coarser(), seed)
-    final = fit_image(data, real, noise_std, smooth, options, seed, count.stage(callback))
+        smooth, guess = _chosen_phase(fitted, data, seed)
+    final = fit_image(
+        data, real, noise_std, smooth, options, seed, count.stage(callback), guess=guess
+    )
     for index, left_out in enumerate(folds):
         # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
         fold = fitted(data.without(left_out), smooth, final.phases if smooth.any() else None)
@@ -79,6 +83,7 @@ def reconstruct_image(
     hidden = Hidden(final, ~dark_pixels(final.image, data), data.visible(), seed)
     put_back, marks = hidden.put_back()
     plain = final.draws(n_samples, seed)
+    evidence.excess = final.excess
     spread = Spread.learned(data, final.image, plain, evidence, marks)
     found = _report(data, final, final.image + put_back, spread, plain, hidden)
     return replace(found, phase=() if real else tuple(np.where(smooth, "smooth", "none").tolist()))
@@ -91,22 +96,27 @@ def _needs_phase(data: Measured) -> bool:
 
 def _chosen_phase(
     fitted: Callable[[Measured, np.ndarray], ImageFit], data: Measured, seed: int
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray | None]:
     """Fit with and without a smooth phase; the better predicts left-out samples better.
 
-    Large pixels are enough for that, and a quarter of the work.
+    Large pixels are enough for that, and a quarter of the work. Returns the choice and the phase
+    that was found, (L, *shape), to start with.
     """
-    n_contrasts = len(data.mask)
-    left_out = choose_folds(data, 1, seed)
+    n_contrasts, coarse = len(data.mask), data.coarser()
+    left_out = choose_folds(coarse, 1, seed)
     if not left_out:
-        return np.ones(n_contrasts, dtype=bool)
-    kept = data.without(left_out[0])
-    scores = []
+        return np.ones(n_contrasts, dtype=bool), None
+    kept = coarse.without(left_out[0])
+    scores, phases = [], np.empty(0)
     for value in (False, True):
-        evidence = Evidence.empty(n_contrasts)
-        evidence.add(fitted(kept, np.full(n_contrasts, value)), data, left_out[0], seed)
-        scores.append(evidence.score())
-    return np.asarray(scores[1] < scores[0])
+        fit = fitted(kept, np.full(n_contrasts, value))
+        pairs = zip(not_predicted(fit, coarse), left_out[0], strict=True)
+        scores.append(np.array([power[..., chosen].sum() for power, chosen in pairs]))
+        phases = fit.phases
+    smooth = np.asarray(scores[1] < scores[0])
+    guess = on_finer_grid(phases.reshape(n_contrasts, *coarse.shape), data.shape)
+    guess[~smooth] = 1
+    return smooth, guess
 
 
 def _report(
@@ -114,7 +124,7 @@ def _report(
     fit: ImageFit,
     image: np.ndarray,
     spread: Spread,
-    plain: np.ndarray,
+    plain: Draws,
     hidden: Hidden,
 ) -> Reconstruction:
     def sampler(number: int, stream: int) -> Any:

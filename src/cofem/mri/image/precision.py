@@ -21,14 +21,14 @@ from cofem.solvers.systems import Bulk
 
 @dataclass(frozen=True)
 class _Packed:
-    """What products need of a prior, strength and all."""
+    """What products need of a prior."""
 
     packed: Array
 
 
 @dataclass(frozen=True)
 class ImagePrecision:
-    """Q = factor ∘ ΦᴴΦ + strength · Rᵀ T R on rows (S, I·P).
+    """Q = factor ∘ ΦᴴΦ + Rᵀ T R on rows (S, I·P).
 
     It has the face that :func:`cofem.solvers.solve` knows: ``bulk``, ``diagonal``, …
 
@@ -39,38 +39,30 @@ class ImagePrecision:
     prior : EdgePrior
     factor : array (I, 1)
         Of ΦᴴΦ, in the precision that solves are to have.
-    strength : float
-        Of the prior.
     """
 
     encoding: Encoding
     edges: Edges
     prior: EdgePrior | _Packed
     factor: Array
-    strength: float = 1.0
     scale: float = 1.0
     phase: PhaseBlock | None = None
 
     splits_rows = True
 
     @cached_property
-    def tensor(self) -> Array:
-        """T times the strength."""
-        assert isinstance(self.prior, EdgePrior)
-        return self.prior.tensor if self.strength == 1 else self.strength * self.prior.tensor
-
-    @cached_property
     def _packed(self) -> Array:
         if isinstance(self.prior, _Packed):
             return self.prior.packed
-        return self.edges.packed(self.tensor)
+        return self.edges.packed(self.prior.tensor)
 
     @cached_property
     def preconditioner(self) -> Array:
         """The diagonal of Q, (I·P,)."""
         xp = backend.namespace(self.factor)
+        assert isinstance(self.prior, EdgePrior)
         data = self.factor * xp.astype(self.encoding.diagonal(), self.factor.dtype)
-        diagonal = xp.reshape(data + self.edges.diagonal(self.tensor), (-1,))
+        diagonal = xp.reshape(data + self.edges.diagonal(self.prior.tensor), (-1,))
         if self.phase is None:
             return diagonal
         half = data.shape[0] // 2
@@ -219,8 +211,6 @@ class ImagePrecision:
         assert isinstance(self.prior, EdgePrior)
         white = random.normal((number, *self.prior.factor.shape[:2]), like)
         inner = apply_at_pixels(self.prior.factor, white)
-        if self.strength != 1:
-            inner = self.strength**0.5 * inner
         prior = xp.reshape(self.edges.adjoint(inner), (number, -1))
         data = xp.reshape(noise, (number, -1))
         if self.phase is None:

@@ -15,6 +15,8 @@ from cofem.backend import Array
 from cofem.learning.recording import relative_change
 from cofem.learning.stopping import Verdict
 
+STEADY = 0.1  # of the noise: what it may change by, as EM finds it to 6 to 9 % (docs/notes/mri.md)
+
 
 class Window:
     """Tell whether the mean stands still, or moves only because each draw is another one.
@@ -46,6 +48,6 @@ class Window:
 
 
 def is_steady(old: Array, new: Array) -> bool:
-    """Whether the noise has changed by less than a tenth."""
+    """Whether the noise has changed by less than :data:`STEADY` of it."""
     xp = backend.namespace(new)
-    return bool(xp.all(xp.abs(new - old) <= 0.1 * old))
+    return bool(xp.all(xp.abs(new - old) <= STEADY * old))

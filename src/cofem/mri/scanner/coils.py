@@ -58,7 +58,7 @@ def whitening(covariance: Any, n_coils: int) -> np.ndarray:
         raise ValueError(
             f"coil_covariance has shape {c.shape}; expected {(n_coils, n_coils)}, the coils"
         )
-    if not np.allclose(c, c.conj().T, atol=1e-6 * float(np.abs(c).max())):
+    if not np.allclose(c, c.conj().T, atol=NOTHING * float(np.abs(c).max())):
         raise ValueError("coil_covariance must be Hermitian: E[n nᴴ]")
     try:
         lower = np.linalg.cholesky(c)

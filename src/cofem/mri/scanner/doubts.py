@@ -17,6 +17,10 @@ MISSING = 0.2  # of the samples that the mask promises may be exactly zero
 # Of the low frequencies' power, what no image through the maps explains: less than 0.01 for
 # estimated maps, 0.37 and more for transposed or flipped ones.
 UNFIT = 0.05
+SOME_OUTSIDE = 0.01  # of the samples outside the mask: enough to ask whether it is transposed
+# Of the largest trace of the maps' products: what keeps a matrix of two sets invertible, and below
+# which no coil sees anything (a thousandth of the power is a thirtieth of the signal).
+TINY, DARK = 1e-6, 1e-3
 UNSEEN = 0.3  # of that power may be where the maps are zero
 FEW = 10  # numbers without a phase that are no accident
 ACROSS = 0.5  # an image that lies across its border is this much narrower when it is moved
@@ -72,7 +76,7 @@ def doubt_mask(y: np.ndarray, mask: np.ndarray, given: bool) -> None:
     if empty > MISSING:
         cause = " and not zero elsewhere: is the mask transposed, or in the other order?"
         warn(f"kspace is zero at {100 * empty:.0f} % of the mask's samples"
-             + (cause if outside > 0.01 else ""))  # fmt: skip
+             + (cause if outside > SOME_OUTSIDE else ""))  # fmt: skip
 
 
 def doubt_numbers(y: np.ndarray) -> None:
@@ -143,14 +147,14 @@ def doubt_maps(y: np.ndarray, mask: np.ndarray, maps: np.ndarray) -> None:
     # At every pixel, what the maps can show of the coils' images: least squares.
     both = np.einsum("lmc...,lnc...->l...mn", sets.conj(), sets)
     trace = np.trace(both, axis1=-2, axis2=-1).real
-    both = both + 1e-6 * max(float(trace.max()), 1e-300) * np.eye(sets.shape[1])
+    both = both + TINY * max(float(trace.max()), 1e-300) * np.eye(sets.shape[1])
     seen = np.einsum("lmc...,lc...->l...m", sets.conj(), images)
     fit = np.moveaxis(np.linalg.solve(both, seen[..., None])[..., 0], -1, 1)
     left = images - np.einsum("lmc...,lm...->lc...", sets, fit)
     total = float(np.sum(np.abs(images) ** 2)) - noise
     power = np.sum(np.abs(left) ** 2, axis=1)
     # Where no coil sees anything, the edges of low frequencies alone may reach.
-    dark = trace <= 1e-3 * trace.max()
+    dark = trace <= DARK * trace.max()
     inside, outside = (
         float(power[where].sum()) - noise * float(where.mean()) for where in (~dark, dark)
     )

@@ -13,10 +13,12 @@ from cofem.backend import Array
 from cofem.mri.image.phase import centre_phase
 from cofem.mri.scanner.coil_encoding import make_encoding
 from cofem.mri.scanner.encoding import Encoding
+from cofem.mri.scanner.mirror import mirrored
 
 LEAST_SIDE = 64  # pixels: what smaller pictures show of a phase does not decide
 # Groups that are enough to leave some out, and the least side of the middle that never is.
-ENOUGH_GROUPS, LEAST_MIDDLE = 8, 3
+ENOUGH_GROUPS, LEAST_MIDDLE = 4, 3
+MOST_TWINS = 0.75  # of random samples a share of 1/R has one at −k; of spokes all but roundings
 TILE = 3  # points of k-space that are left out together where no lines were measured
 
 
@@ -129,20 +131,6 @@ class KSpace:
         found: Array = fft.fftn(x, axes=self._axes, norm="ortho")
         return found
 
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return ΦᴴΦ of complex images (S, L, P): the part of them that was measured."""
-        return self._back(self._predicted(self._there(images))).reshape(images.shape)
-
-    def _back(self, kspace: Array) -> np.ndarray:
-        """Return Φᴴ of what is at the samples, (S, M·L, *shape)."""
-        xp, fft = backend.namespace(kspace), backend.fft_module(kspace)
-        sets, mask = self._sets_there, self._mask_there
-        mask = mask[:, None, ...] if sets else mask
-        images = fft.ifftn(kspace * mask, axes=self._axes, norm="ortho")
-        if sets:
-            images = xp.concat([xp.sum(xp.conj(s) * images, axis=2) for s in sets], axis=1)
-        return backend.to_numpy(images)
-
     def radius(self) -> np.ndarray:
         """Return the distance from the centre of k-space, (L, *shape); 1 ends an axis."""
         grids = np.meshgrid(*[2 * np.fft.fftfreq(side) for side in self.shape], indexing="ij")
@@ -152,6 +140,22 @@ class KSpace:
     def image_radius(self) -> np.ndarray:
         """Return the same for the transform of an image, (*shape)."""
         return np.asarray(self.radius()[0])
+
+    def reach(self) -> np.ndarray:
+        """Return how far out frequencies were measured in the direction of each, (L, *shape).
+
+        Along an axis on which the mask varies no frequency above the highest sample was: there it
+        is that sample's distance from the centre, elsewhere the frequency's own.
+        """
+        found = self.radius().copy()
+        for contrast, mask in zip(found, self.mask, strict=True):
+            for axis, side in enumerate(self.shape):
+                along = 2 * np.abs(np.fft.fftfreq(side))
+                others = tuple(i for i in range(mask.ndim) if i != axis)
+                edge = along[mask.any(axis=others)].max(initial=0.0)
+                beyond = np.expand_dims(along > edge, others)
+                np.minimum(contrast, edge, out=contrast, where=np.broadcast_to(beyond, mask.shape))
+        return found
 
     def visible(self) -> np.ndarray:
         """Return where any coil sees an image, boolean (M·L, P)."""
@@ -165,9 +169,18 @@ class KSpace:
         """Return numbers of what is left out together, (L, *shape); −1: never.
 
         Lines along the axes on which the mask is constant; elsewhere tiles of k-space, for
-        the object's size makes neighbouring points alike. Not the fully sampled middle.
+        the object's size makes neighbouring points alike. Not the fully sampled middle. A place
+        has the same number in all contrasts whose masks vary along the same axes.
         """
-        return np.stack([self._groups(mask) for mask in self.mask])
+        most, twins = max(self.shape), _has_twins(self.mask)
+        while True:
+            found, blocks = zip(*(_groups(mask, most, twins) for mask in self.mask), strict=True)
+            if most < LEAST_MIDDLE + 2 or min(map(_number, found)) >= ENOUGH_GROUPS:
+                break
+            # Hardly anything lies outside the middle: its border may be left out too.
+            most = min(most, max(blocks)) - 2
+        labels = [np.broadcast_to(np.fft.ifftshift(x), self.shape) for x in found]
+        return np.stack(labels)
 
     def restored(self, image: np.ndarray) -> np.ndarray:
         """Return flattened images (…, P) in the caller's order, (…, *shape).
@@ -196,26 +209,41 @@ class KSpace:
     def _axes(self) -> tuple[int, ...]:
         return tuple(range(-len(self.shape), 0))
 
-    def _groups(self, mask: np.ndarray) -> np.ndarray:
-        varies = [bool(np.any(mask != np.roll(mask, 1, axis))) for axis in range(mask.ndim)]
-        first = tuple(slice(None) if v else slice(0, 1) for v in varies)
-        small = np.fft.fftshift(mask[first])
-        tile = 1 if sum(varies) < 2 else TILE
-        places = [np.arange(n) // tile for n in small.shape]
-        counts = [int(p[-1]) + 1 for p in places]
-        grids = np.meshgrid(*places, indexing="ij")
-        label = np.ravel_multi_index(tuple(grids), tuple(counts))
-        found, block = np.full(small.shape, -1), central_block(small)
-        while True:
-            allowed = small & ~block
-            labels, turns = np.unique(label[allowed], return_inverse=True)
-            side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
-            if len(labels) >= ENOUGH_GROUPS or side < LEAST_MIDDLE + 2:
-                break
-            # Hardly anything lies outside the middle: its border may be left out too.
-            block = central_block(small, side - 2)
-        found[allowed] = turns
-        return np.broadcast_to(np.fft.ifftshift(found), mask.shape)
+
+def _has_twins(masks: np.ndarray) -> bool:
+    """Whether most samples outside the middle have one at −k, as on spokes; masks (L, *shape).
+
+    Of real images a sample at −k says what one at k is. By chance few have such a twin, and so it
+    is with what was never measured.
+    """
+    centred = [np.fft.fftshift(mask) for mask in masks]
+    outer = [np.fft.ifftshift(mask & ~central_block(mask)) for mask in centred]
+    twins = [x & mirrored(x, tuple(range(x.ndim))) for x in outer]
+    return bool(np.sum(twins) > MOST_TWINS * np.sum(outer))
+
+
+def _groups(mask: np.ndarray, most: int, twins: bool) -> tuple[np.ndarray, int]:
+    """Return the numbers of places, centred, of one length where the mask does not vary; −1: never.
+
+    And the longest side of the middle that is never left out, at most ``most``. A place has the
+    number of its twin at −k in the middle, and where all have ``twins``.
+    """
+    varies = [bool(np.any(mask != np.roll(mask, 1, axis))) for axis in range(mask.ndim)]
+    first = tuple(slice(None) if v else slice(0, 1) for v in varies)
+    small = np.fft.fftshift(mask[first])
+    tile = 1 if sum(varies) < 2 else TILE
+    places = [np.arange(n) // tile for n in small.shape]
+    counts = [int(p[-1]) + 1 for p in places]
+    label = np.ravel_multi_index(tuple(np.meshgrid(*places, indexing="ij")), tuple(counts))
+    middle, block = central_block(small), central_block(small, most)
+    mirror = np.fft.fftshift(mirrored(np.fft.ifftshift(label), tuple(range(small.ndim))))
+    paired = np.where(middle | twins, np.minimum(label, mirror), label)
+    side = max(len(np.unique(where)) for where in np.nonzero(block)) if block.any() else 0
+    return np.where(small & ~block, paired, -1), side
+
+
+def _number(labels: np.ndarray) -> int:
+    return len(np.unique(labels[labels >= 0]))
 
 
 def central_block(mask: np.ndarray, most: int | None = None) -> np.ndarray:

@@ -16,6 +16,7 @@ LEAST_LINES = 8  # below this kernels see hardly anything
 WIDTH, LONG = 24, 48  # of the block: as wide as measured up to this, longer where it is narrow
 # Eigenvalues from which something is seen. A second image is more than what noise lets through.
 CROP, CROP_MORE = 0.8, 0.9
+PEAKED = 4  # times the power of the first plane: that of a volume's middle; coils are about alike
 
 
 def coil_sensitivities(
@@ -148,7 +149,9 @@ def _middle(shape: tuple[int, ...], sides: Sequence[int]) -> Any:
 def _is_volume(y: np.ndarray) -> bool:
     """Whether the second axis of four is one of a volume: its middle plane is the loudest."""
     power = np.sum(np.abs(y) ** 2, axis=(0, 2, 3))
-    return bool(y.shape[1] > 1 and power.argmax() == y.shape[1] // 2 and power.max() > 4 * power[0])
+    return bool(
+        y.shape[1] > 1 and power.argmax() == y.shape[1] // 2 and power.max() > PEAKED * power[0]
+    )
 
 
 def _radius(shape: tuple[int, ...]) -> np.ndarray:

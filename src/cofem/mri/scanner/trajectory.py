@@ -22,6 +22,8 @@ from cofem.operators.nufft import toeplitz_product
 
 DENSITY_ITERATIONS = 10  # of Pipe and Menon's rule; the weights only make the first image
 
+PIECES = 200  # of a trajectory that is given without readouts: as many as a radial scan has, about
+
 
 @dataclass(frozen=True)
 class TrajectoryData:
@@ -113,14 +115,14 @@ class TrajectoryData:
         grids = np.meshgrid(*[2 * np.fft.fftfreq(n) for n in self.shape], indexing="ij")
         return np.asarray(np.sqrt(np.sum(np.stack(grids) ** 2, axis=0)))
 
+    def reach(self) -> np.ndarray:
+        """Return how far out frequencies were measured, at most their own distance, (L, *shape)."""
+        farthest = self.radius().max(axis=1).reshape(-1, *[1] * len(self.shape))
+        return np.asarray(np.minimum(self.image_radius(), farthest))
+
     def visible(self) -> np.ndarray:
         """Return where any coil sees an image, boolean (L, P)."""
         return np.asarray(np.any(self._maps != 0, axis=1)).reshape(len(self.mask), -1)
-
-    def seen(self, images: np.ndarray) -> np.ndarray:
-        """Return the part of images (S, L, P) that was measured, by density weights."""
-        seen = self._back(self.predicted(images) * self._spread(self._density))
-        return np.asarray(seen.reshape(images.shape))
 
     def groups(self) -> np.ndarray:
         """Return the number of every sample's readout, (L, N)."""
@@ -279,7 +281,7 @@ def checked_trajectory(
         raise ValueError("kspace contains NaN or Inf")
     inner = places[1:] if own else places
     length = math.prod(inner)
-    per_readout = inner[-1] if len(inner) > 1 else max(length // 200, 1)
+    per_readout = inner[-1] if len(inner) > 1 else max(length // PIECES, 1)
     flat = y.reshape(*y.shape[:lead], length).astype(complex)
     paths = k.reshape(len(y), length, axes) if own else [k.reshape(length, axes)] * len(y)
     if maps is not None:
