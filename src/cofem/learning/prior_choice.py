@@ -27,6 +27,7 @@ from cofem.learning.starts import (
 )
 from cofem.learning.stopping import Verdict
 from cofem.learning.supports.fit import reason_to_sample, sampled
+from cofem.model.choosing import can_sample
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model, Tie
 
@@ -69,7 +70,8 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
         chosen = dense.unless_sparse(even, best, True)
         if chosen is not best:
             return chosen
-    why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
+    may_sample = settings.may_sample and can_sample(model)
+    why = reason_to_sample(model, ends, bool(believed)) if may_sample else ""
     by_chains = sampled(model, ends, given, settings, why) if why else None
     if by_chains is not None:
         return by_chains
@@ -90,8 +92,8 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
 def _dense(
     model: Model, ends: list[End], make: EStepMaker, given: bool, settings: Settings, spent: int
 ) -> Learned | None:
-    """Return the fit in which no coordinate is zero, where that is worth a look."""
-    if not dense.may_be_dense(model, ends, settings):
+    """Return the fit in which no coordinate is zero, where no sparse one explains y well."""
+    if ends[0].explains() or not dense.may_be_dense(model, ends, settings):
         return None
     end, evidence = dense.dense_end(model, make, given, settings, spent)
     fit = _reported(end, make, True)
@@ -102,7 +104,7 @@ def _dense(
 def _best_of(ends: Sequence[End], make: EStepMaker, believed: bool, spent: int) -> Learned:
     """Report the ends, and return the best; ``spent`` products were made before."""
     fits = [_reported(e, make, believed) for e in ends]
-    best = _best(ends, fits, believed)
+    best = _best(ends, fits, believed) if len(fits) > 1 else fits[0]
     extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
     history = best.outcome.found.history
     history["products"][-1] = max(history["products"][-1], spent) + extra
