@@ -8,6 +8,7 @@ from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.noise import LearnedNoise
 from cofem.learning.sites.ard import Ard
+from cofem.learning.sites.half_normal import HalfNormal
 from cofem.learning.stopping import Verdict
 from cofem.model.methods import EM, Woodbury
 
@@ -48,6 +49,14 @@ def test_sites_are_one_pair_for_every_family(name, n_tasks):
         assert np.all(a > 0)
         assert b is None or b.shape == (len(family.members), rule.model.n_precisions)
     assert found.alpha.shape == (rule.model.n_precisions,)
+
+
+def test_a_rule_that_keeps_no_state_takes_no_checkpoint():
+    model, _ = sparse_model()
+    rule, kept = HalfNormal(model, np.ones(50)), Kept()
+    with pytest.raises(TypeError, match="HalfNormal has no state"):
+        iterate(model, make_esteps(model, EM(), 0), rule, max_iter=3, tol=0.0, keeper=kept)
+    assert kept.states == []
 
 
 @every_rule
