@@ -47,12 +47,16 @@ def test_equal_magnitudes_near_the_limit_are_found(monkeypatch, sigma, bound):
 
 
 def test_nothing_is_held_where_the_first_start_explains_y(monkeypatch):
-    monkeypatch.setattr(starts, "_held_end", None)  # would fail if it were called
+    held = []
+    monkeypatch.setattr(starts, "_held_end", lambda *_, **options: held.append(1) or (None, 0))
     rng = np.random.default_rng(1)
     phi, z = rng.normal(size=(60, 100)), np.zeros(100)
     z[:5] = 3.0
-    for y in (phi @ z + 0.1 * rng.normal(size=60), np.zeros(60)):
-        cofem.fit(phi, y)
+    post = cofem.fit(phi, phi @ z + 0.1 * rng.normal(size=60))
+    assert held == []
+    np.testing.assert_array_equal(np.flatnonzero(post.support()), np.arange(5))
+    assert not np.any(cofem.fit(phi, np.zeros(60)).mean)
+    assert held == []
 
 
 @pytest.mark.parametrize("law", ["noise", "sparse"])
