@@ -7,7 +7,13 @@ import pytest
 import scipy.stats
 
 from cofem.learning.supports import cut_values, nonnegative
-from cofem.learning.supports.sampler import _distance, _those_that_count
+from cofem.learning.supports.sampler import (
+    LARGEST_COST,
+    _distance,
+    _those_that_count,
+    most_nonzeros,
+    sampling_cost,
+)
 
 
 class Chain(SimpleNamespace):
@@ -39,6 +45,13 @@ def test_a_chain_at_a_lesser_mode_is_left_out(gap, left):
         found = _those_that_count(chains)
         assert len(found) == left
         assert high in found
+
+
+@pytest.mark.parametrize("unknowns", [200, 10_000, 100_000, 10_000_000])
+def test_as_many_non_zeros_as_the_cost_allows_and_at_least_one(unknowns):
+    most = most_nonzeros(unknowns)
+    assert sampling_cost(unknowns, most + 1) > LARGEST_COST
+    assert most == 1 or sampling_cost(unknowns, most) <= LARGEST_COST
 
 
 @pytest.mark.parametrize("place", [7, 2, 9])

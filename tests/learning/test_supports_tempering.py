@@ -91,6 +91,7 @@ def test_few_laws_where_the_noise_is_large_and_never_more_than_asked_for():
     shares = shares_for(1e4, y)
     assert np.all(np.diff(shares) < 0)
     assert shares[-1] == pytest.approx(1e-3)  # noise of a tenth of the power of y
+    np.testing.assert_allclose(shares_for(1e4 / 9, 3 * y), shares)  # whatever the unit of y
     run = Run(np.eye(10), y, SCALES, beta=0.0, most=4, seed=0, likely=NONE)
     run.temper(1e4, 2, len(shares))
     assert run.laws == 1
