@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from mutants_made import Mutant, drawn, lines_of
+from mutants_made import Mutant, drawn, is_kept, lines_of, node_of
 from mutants_record import Record, file_of, near_compiled, test_files
 from mutants_tests import (
     COMPILING,
@@ -98,9 +98,13 @@ class Judge:
     def tests(self, record: Record, mutant: Mutant) -> dict[str, float]:
         """Return the tests that run the mutant, as far as the record can tell."""
         found = record.tests_of(mutant.file, [mutant.line])
-        if not found and mutant.function is not None:
+        if mutant.function is not None:
             text = (self.package / mutant.file).read_text(encoding="utf-8")
-            found = record.tests_of(mutant.file, lines_of(text, mutant.function))
+            node = node_of(text, mutant.function)
+            found = found or record.tests_of(mutant.file, lines_of(node))
+            if is_kept(node):
+                users = [mutant.file, *importers(self.package, {mutant.file})[0]]
+                found = found.union(*(record.tests_of(file) for file in users))
         if not found and record is self.record:
             # A line that runs when the file is imported, or that numba compiles.
             found = self.interpreted.tests_of(mutant.file, [mutant.line])

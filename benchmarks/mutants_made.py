@@ -104,15 +104,37 @@ def functions(body: list[ast.stmt], inside: str = "") -> Iterator[tuple[str, ast
                 yield from functions(getattr(node, field, []), inside)
 
 
+def at_import(tree: ast.Module) -> set[str]:
+    """Return the names of functions that run when the file is imported, for tables and the like."""
+
+    def names(node: ast.AST) -> set[str]:
+        return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+
+    own = dict(functions(tree.body))
+    kinds = (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+    waiting = [name for s in tree.body if not isinstance(s, kinds) for name in names(s)]
+    found = set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in own and name not in found:
+            found.add(name)
+            waiting += names(own[name])
+    return found
+
+
 def function_at(tree: ast.Module, at: tuple[int, int]) -> tuple[Place | None, bool]:
-    """Return the outermost function with the place in its body, and whether it is compiled."""
+    """Return the outermost function with the place in its body, and whether it is compiled.
+
+    None for one that runs when the file is imported: another body would come too late.
+    """
     seen: dict[str, int] = {}
+    early = at_import(tree)
     for name, node in functions(tree.body):
         seen[name] = seen.get(name, -1) + 1
         first, last = node.body[0], (node.end_lineno or 0, node.end_col_offset or 0)
         if (first.lineno, first.col_offset) <= at < last:
             compiled = any("compiled" in ast.unparse(d) for d in node.decorator_list)
-            return (name, seen[name]), compiled
+            return None if name in early else (name, seen[name]), compiled
     return None, "@compiled" in ast.unparse(tree)
 
 
@@ -154,8 +176,16 @@ def drawn(package: Path, number: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(every, min(number, len(every)))
 
 
-def lines_of(source: str, place: Place) -> range:
+def node_of(source: str, place: Place) -> ast.FunctionDef:
+    """Return a function of a file."""
+    return [node for name, node in functions(ast.parse(source).body) if name == place[0]][place[1]]
+
+
+def lines_of(node: ast.FunctionDef) -> range:
     """Return the lines of a function's body: those that a record of lines can know."""
-    found = [node for name, node in functions(ast.parse(source).body) if name == place[0]]
-    node = found[place[1]]
     return range(node.body[0].lineno, (node.end_lineno or 0) + 1)
+
+
+def is_kept(node: ast.FunctionDef) -> bool:
+    """Whether its value is kept: then a record sees it run in one test only."""
+    return any("cache" in ast.unparse(decorator) for decorator in node.decorator_list)

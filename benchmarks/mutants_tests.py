@@ -178,6 +178,7 @@ def replace(path: Path, mutant: Mutant) -> None:
     All that refers to the function sees it: decorators, properties, other modules.
     """
     assert mutant.function is not None
+    importlib.import_module("cofem." + mutant.file.removesuffix(".py").replace("/", "."))
     old = code_of(path.read_text(encoding="utf-8"), path, mutant.function)
     new = code_of(mutant.source, path, mutant.function)
     same = [

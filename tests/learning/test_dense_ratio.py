@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal
 from cofem.learning.dense import dense_end
 from cofem.learning.learned import Settings
 from cofem.learning.moments.registry import make_esteps
+from cofem.learning.moments.spectrum import factorised
 from cofem.model.methods import EM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense
@@ -36,3 +37,12 @@ def test_it_is_the_most_probable_one(n, d, seed):
     grid = np.geomspace(1e-3, 1e4, 3000)
     best = grid[np.argmax([log_density(phi, y, v) for v in grid])]
     assert found == pytest.approx(best, rel=0.01)
+
+
+def test_a_matrix_of_rank_one_has_one_value():
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=7), random.normal(size=5)
+    for phi in (np.outer(one, other), np.outer(other, one)):
+        found = factorised(phi, random.normal(size=len(phi)))
+        assert np.count_nonzero(found.values) == 1
+        assert found.values.max() == pytest.approx(np.sum(one**2) * np.sum(other**2))

@@ -117,6 +117,14 @@ def test_the_result_lies_between_the_estimate_and_the_field(n_probes):
     np.testing.assert_allclose(found.h, expected, rtol=1e-8, atol=1e-12)
 
 
+def test_two_probes_that_agree_everywhere_are_believed():
+    random = np.random.default_rng(0)
+    alpha, estimate = 10 ** random.uniform(-1, 3, 50), random.uniform(0.1, 0.9, 50)
+    found = shrink(estimate, np.zeros(50), 2, alpha, np.ones(50), 1e4)
+    assert found.weight == 0
+    np.testing.assert_array_equal(found.h, estimate)
+
+
 LAWS = {"gaussian": simulate.gaussian, "dct": simulate.dct, "convolution": simulate.convolution}
 
 

@@ -7,6 +7,7 @@ import pytest
 import scipy.stats
 
 from cofem.learning.supports import cut_values, nonnegative
+from cofem.learning.supports.draws import Draws
 from cofem.learning.supports.sampler import (
     LARGEST_COST,
     _distance,
@@ -95,3 +96,17 @@ def test_moments_of_a_value_given_the_others_are_those_of_a_truncated_normal():
     z = np.array([values[1], values[0]])
     left = np.sum((y - phi @ z) ** 2) + (z[1] - 0.7) ** 2 / scales[0] + z[0] ** 2 / scales[1]
     assert energy == pytest.approx(left, rel=1e-9)
+
+
+def test_draws_of_columns_of_length_one_are_told_in_the_users_units():
+    lengths, z = np.array([2.0, 0.5]), np.array([[3.0, 0.0], [1.0, 4.0], [0.0, -2.0], [2.0, 0.0]])
+    sizes = (z != 0).sum(axis=1)
+    places = np.array([[0, 9], [0, 1], [1, 9], [0, 9]])
+    drawn = np.array([[3.0, 9], [1, 4], [-2, 9], [2, 9]])
+    sums = np.array([z.sum(axis=0), (z**2).sum(axis=0), (z != 0).sum(axis=0)])
+    found = Draws.of(lengths, [(sums, [(sizes, places, drawn)], 4)])
+    inside = z / lengths
+    np.testing.assert_allclose(found.mean, inside.mean(axis=0))
+    np.testing.assert_allclose(found.variance, inside.var(axis=0))
+    np.testing.assert_allclose(found.probability, [0.75, 0.5])
+    np.testing.assert_array_equal(found.kept.toarray(), inside)

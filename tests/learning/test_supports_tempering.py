@@ -99,6 +99,17 @@ def test_few_laws_where_the_noise_is_large_and_never_more_than_asked_for():
     assert run.laws == len(shares) + 1
 
 
+@pytest.mark.parametrize(("most_laws", "times"), [(1, 0), (3, 7)])
+def test_after_every_sweep_neighbours_may_exchange_their_states(most_laws, times, monkeypatch):
+    monkeypatch.setattr(runs, "shares_for", lambda *_: np.array([0.5, 0.2]))
+    called = []
+    monkeypatch.setattr(runs, "exchange", lambda *arguments: called.append(arguments))
+    run = Run(np.eye(6), np.ones(6), SCALES, beta=4.0, most=4, seed=0, likely=NONE)
+    run.temper(4.0, 2, most_laws)
+    run.warm(np.ones(7))
+    assert len(called) == times
+
+
 def test_z_at_least_zero_has_no_laws_with_more_noise():
     values = (np.empty(0), 1.0)
     run = Run(np.eye(10), np.ones(10), SCALES, beta=0.0, most=4, seed=0, likely=NONE, values=values)
