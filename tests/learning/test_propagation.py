@@ -120,3 +120,13 @@ def test_data_below_a_noise_that_is_given_do_not_raise_it():
     for start in (0.0, 10.0):
         rule = Propagation(faint, start, given=True, tol=TOL)
         assert [noise.ratio for noise in rule.noises] == [1.0]
+
+
+def test_the_weights_of_the_components_in_use_sum_to_one():
+    prior = MixturePrior.beginning(1e4, 30, 50, Tie(), 0.5)
+    for visible, some in ((1e15, False), (1e-3, True)):
+        scales, weights = prior.components(visible)
+        assert weights.sum() == pytest.approx(1.0)
+        assert (len(scales) < len(prior.scales)) is some
+        kept = np.isin(prior.scales, scales)
+        np.testing.assert_allclose(weights / weights[0], prior.weights[kept] / prior.weights[0])

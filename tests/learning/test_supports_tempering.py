@@ -99,6 +99,19 @@ def test_few_laws_where_the_noise_is_large_and_never_more_than_asked_for():
     assert run.laws == len(shares) + 1
 
 
+def test_chains_with_more_noise_begin_where_the_first_one_is(monkeypatch):
+    monkeypatch.setattr(runs, "shares_for", lambda *_: np.array([0.5, 0.2]))
+    phi, y = coherent(1, d=4)
+    run = Run(np.ascontiguousarray(phi.T), y, SCALES, beta=4.0, most=4, seed=0, likely=NONE)
+    run.warm(np.ones(20))
+    run.temper(4.0, 2, 3)
+    for law, state in zip(run._laws[1:], run._states[1:], strict=True):
+        expected = moved(run._states[0], run._laws[0], law)
+        for part, other in zip(state, expected, strict=True):
+            np.testing.assert_allclose(part, other)
+    assert [law.beta / law.share for law in run._laws] == pytest.approx([4.0] * 3)
+
+
 @pytest.mark.parametrize(("most_laws", "times"), [(1, 0), (3, 7)])
 def test_after_every_sweep_neighbours_may_exchange_their_states(most_laws, times, monkeypatch):
     monkeypatch.setattr(runs, "shares_for", lambda *_: np.array([0.5, 0.2]))
