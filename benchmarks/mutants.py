@@ -10,8 +10,9 @@ that is doubled (or 1 for 0), ``and`` for ``or``, a condition turned round, or a
 returns at once. It is made in a copy of the package, DIR/copy, never in the repository; the tests
 are copied anew every time. A record keeps which test runs which line.
 
-A mutant meets only tests that run its line, those of its own folder first, the quickest first, up
-to ``--seconds`` in all, and no more after the first that fails. It is killed by a test that fails,
+A mutant meets only tests that run its line: those of test files that import its file first, then
+those of its own folder, the quickest first, up to ``--seconds`` in all, and no more after the first
+that fails. It is killed by a test that fails,
 or that takes five times its usual processor seconds and ten more. There are three ways, in turn:
 
 1. of a function that numba compiles: without numba, in a process forked from one session of pytest;
@@ -27,6 +28,7 @@ from __future__ import annotations
 import argparse
 import csv
 import os
+import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -46,6 +48,7 @@ from mutants_tests import (
     make_copy,
     preload,
     replace,
+    with_compiled_callers,
 )  # fmt: skip
 
 SEED = 2026
@@ -114,7 +117,14 @@ class Judge:
                 if found:
                     break
         own = f"tests/{mutant.file.split('/')[0]}"
-        return record.ordered(found, own, self.seconds)
+        return record.ordered(found, self.near(mutant.file), own, self.seconds)
+
+    def near(self, file: str) -> set[str]:
+        """Return the test files that import a file of the package."""
+        folder, _, name = f"cofem.{file.removesuffix('.py').replace('/', '.')}".rpartition(".")
+        pattern = re.compile(rf"from {re.escape(folder)}(\.| import [^\n]*\b){name}\b")
+        texts = {test: (self.copy / test).read_text(encoding="utf-8") for test in self.files}
+        return {test for test, text in texts.items() if pattern.search(text)}
 
     def in_session(self, mutants: list[Mutant], record: Record) -> None:
         """Judge mutants in processes forked from one session, which has imported everything."""
@@ -144,7 +154,7 @@ class Judge:
         tests = self.tests(self.record, mutant)
         path = self.package / mutant.file
         original, times = path.read_text(encoding="utf-8"), path.stat()
-        changed = {mutant.file}.union(*importers(self.package, {mutant.file}))
+        changed = with_compiled_callers(self.package, mutant.file)
         fresh = self.folder / "anew"
 
         def run(pipe: int) -> int:

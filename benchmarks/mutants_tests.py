@@ -213,6 +213,16 @@ def importers(package: Path, files: set[str]) -> list[set[str]]:
     return levels
 
 
+def with_compiled_callers(package: Path, file: str) -> set[str]:
+    """Return a file and those whose compiled functions may call its own, or hold its constants."""
+    found, new = {file}, {file}
+    while new:
+        users = importers(package, new)[0]
+        new = {f for f in users if "@compiled" in (package / f).read_text("utf-8")} - found
+        found |= new
+    return found
+
+
 def forget_compiled(kept: Path, fresh: Path, files: Iterable[str]) -> None:
     """Copy numba's compiled code without that of ``files``.
 

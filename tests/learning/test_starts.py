@@ -8,6 +8,7 @@ from scipy.fft import idct
 
 import cofem
 from cofem.learning import starts
+from cofem.learning.certificate import Certificate
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps, starting_precision
 from cofem.learning.noise import LearnedNoise
@@ -72,6 +73,38 @@ def test_pure_noise_and_weak_signals_are_not_explained_away(law):
         z[:5] = law == "sparse"
         post = cofem.fit(phi, phi @ z + 3.0 * rng.normal(size=40))
         assert post.noise_precision < 10 / 9.0
+
+
+@pytest.mark.parametrize(
+    ("certificate", "crowded", "ratio", "explains"),
+    [
+        (Certificate.GIVEN, False, 31.0, True),
+        (Certificate.GIVEN, False, 29.0, False),  # the limit is 30
+        (Certificate.GIVEN, True, 31.0, False),
+        (Certificate.APART, False, 31.0, False),
+    ],
+)
+def test_an_end_explains_y_if_it_is_believed_and_leaves_little(
+    certificate, crowded, ratio, explains
+):
+    """The power of y is ``ratio`` times that of the noise, in forty data."""
+    noises = [SimpleNamespace(ratio=r, energy=40 * ratio / r, n_data=40) for r in (1.0, 5.0)]
+    end = starts.End(SimpleNamespace(noises=noises), None, certificate, crowded)
+    assert end.explains() is explains
+    assert end.explains(ratio + 1) is False
+    noises[1].energy /= 10  # every task counts
+    assert end.explains() is False
+
+
+@pytest.mark.parametrize(("apart", "counted"), [(0.19, 1), (0.21, 2)])
+def test_ends_whose_means_differ_by_less_than_a_fifth_of_the_spread_are_one(apart, counted):
+    def end(mean, variance):
+        row = np.ones((1, 6))
+        return SimpleNamespace(mean=mean * row, variance=variance * row)
+
+    # The mean of both variances is 2.
+    known = [end(1.0, 1.0), end(1.0 + apart * np.sqrt(2.0), 3.0)]
+    assert len(worth_averaging(known, [-10.0, -10.0])) == counted
 
 
 def test_a_held_end_needs_more_evidence():
