@@ -118,7 +118,7 @@ def test_the_result_lies_between_the_estimate_and_the_field(n_probes):
 
 
 def test_one_probe_is_believed_to_vary_as_much_as_it_can():
-    """An estimate that is zero or one varies most: here by twice as much, four times in variance."""
+    """One that is zero or one varies most. Here it is twice as far off, so four times in variance."""
     random = np.random.default_rng(0)
     alpha, theta = 10 ** random.uniform(-1, 3, 20_000), np.ones(20_000)
     field = alpha / (alpha + 20.0)
