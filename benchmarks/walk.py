@@ -4,10 +4,10 @@
     python benchmarks/walk.py --svg walk.svg  # and its drawing
     PYTHONPATH=OLD/src python benchmarks/walk.py  # the walk of another version
 
-A file counts when one of its functions runs while ``fit`` runs: everything is imported before.
-Compiled functions are not seen. The layers are those of ``tests/test_layout.py`` of the version
-that is measured. The walk turns back where a file imports from a later layer, or calls a function
-that a later layer has handed to it.
+A file counts when one of its functions runs while ``fit`` runs for the second time: everything is
+imported before, and operators have what they keep of themselves. The layers are those of
+``tests/test_layout.py`` of the version that is measured. The walk turns back where a file imports
+from a later layer, or calls a function that a later layer has handed to it.
 """
 
 from __future__ import annotations

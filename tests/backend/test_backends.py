@@ -254,3 +254,5 @@ def test_single_precision_needs_both(y_dtype, phi_dtype):
                      method="em", max_iter=3, tol=0.0)  # fmt: skip
     single = y_dtype == phi_dtype == "float32"
     assert post.mean.dtype == (np.float32 if single else np.float64)
+    exact = cofem.fit(case.phi, case.y, noise_precision=BETA, method="em", max_iter=3, tol=0.0)
+    np.testing.assert_allclose(post.mean, exact.mean, atol=1e-4 * abs(exact.mean).max())

@@ -72,6 +72,10 @@ def test_shapes_of_a_list_of_one_task():
     phi, y = small()
     mean, std = cofem.fit(phi, y[None], noise_precision=100.0).predict(phi[:3])
     assert mean.shape == std.shape == (1, 3)
+    alone = cofem.fit(phi, y, noise_precision=100.0).predict(phi[:3])
+    # One task or a list of it: where the fit is sampled they differ by the chains' noise.
+    assert np.all(abs(mean[0] - alone[0]) < 0.5 * alone[1])
+    np.testing.assert_allclose(std[0], alone[1], rtol=0.15)
 
 
 def test_missing_folders_are_named_before_any_work(tmp_path):

@@ -67,8 +67,11 @@ def test_hardly_any_data(n):
     phi, y, _ = problem()
     for intercept in (False, True)[:n]:
         post = cofem.fit(phi[:n], y[:n], intercept=intercept)
-        assert np.all(np.isfinite(post.mean))
         assert np.isfinite(post.noise_precision)
+        assert np.all(np.isfinite(post.std))
+        # It explains the data no worse than an answer of zeros does.
+        left = y[:n] - phi[:n] @ post.mean - (post.intercept if intercept else 0.0)
+        assert np.linalg.norm(left) <= np.linalg.norm(y[:n])
 
 
 def test_nobody_is_told_to_use_what_he_uses():

@@ -88,12 +88,13 @@ def test_a_pruned_step_is_stricter_by_kappa_over_the_tasks(n_tasks):
     np.testing.assert_allclose(rule.alpha, (1 + kappa) / 4.5)
 
 
-def test_what_is_pruned_has_the_largest_precision():
-    mean = np.ones((1, D))
+@pytest.mark.parametrize("size", [1.0, 1e3])
+def test_what_is_pruned_has_the_largest_precision(size):
+    mean = np.full((1, D), size)
     mean[0, 3] = 0.0
     rule = iterate(Ard(model_of(), np.ones(D), TOL, pruning=True), 1, moving=0, mean=mean,
                    variance=1e-30)  # fmt: skip
-    assert rule.alpha[3] == LARGEST  # beside 1, which E u² gives the others
+    assert rule.alpha[3] == pytest.approx(LARGEST / size**2)  # beside what E u² gives the others
 
 
 @pytest.mark.parametrize("pruning", [False, True])

@@ -7,6 +7,7 @@ from scipy.stats import multivariate_normal
 from cofem.learning.dense import dense_end
 from cofem.learning.learned import Settings
 from cofem.learning.moments.registry import make_esteps
+from cofem.learning.moments.spectrum import Spectrum, factorised
 from cofem.model.methods import EM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Dense
@@ -36,3 +37,23 @@ def test_it_is_the_most_probable_one(n, d, seed):
     grid = np.geomspace(1e-3, 1e4, 3000)
     best = grid[np.argmax([log_density(phi, y, v) for v in grid])]
     assert found == pytest.approx(best, rel=0.01)
+
+
+def test_the_error_of_a_mean_of_rules_is_that_of_their_scatter():
+    """Five rules of two nodes each, after y's own, which is no estimate of a determinant."""
+    random = np.random.default_rng(4)
+    values, weights = random.uniform(0.1, 2.0, (6, 2)), random.uniform(1.0, 9.0, (6, 2))
+    weights[0] = 0.0
+    found = Spectrum(values.ravel(), np.zeros(12), weights.ravel() / 5, rules=5)
+    each = [np.sum(w * np.log1p(3.0 * v)) for v, w in zip(values[1:], weights[1:], strict=True)]
+    assert found.log_det(3.0) == pytest.approx(np.mean(each))
+    assert found.log_det_error(3.0) == pytest.approx(np.std(each, ddof=1) / np.sqrt(5))
+
+
+def test_a_matrix_of_rank_one_has_one_value():
+    random = np.random.default_rng(0)
+    one, other = random.normal(size=7), random.normal(size=5)
+    for phi in (np.outer(one, other), np.outer(other, one)):
+        found = factorised(phi, random.normal(size=len(phi)))
+        assert np.count_nonzero(found.values) == 1
+        assert found.values.max() == pytest.approx(np.sum(one**2) * np.sum(other**2))

@@ -117,6 +117,24 @@ def test_the_result_lies_between_the_estimate_and_the_field(n_probes):
     np.testing.assert_allclose(found.h, expected, rtol=1e-8, atol=1e-12)
 
 
+def test_one_probe_is_believed_to_vary_as_much_as_it_can():
+    """One that is zero or one varies most. Here it is twice as far off: four times in variance."""
+    random = np.random.default_rng(0)
+    alpha, theta = 10 ** random.uniform(-1, 3, 20_000), np.ones(20_000)
+    field = alpha / (alpha + 20.0)
+    estimate = field + 2 * ((random.random(20_000) < field) - field)
+    found = shrink(estimate, np.zeros(20_000), 1, alpha, theta, 1e4)
+    assert found.weight == pytest.approx(0.25, rel=0.05)  # its standard error is about 1 %
+
+
+def test_two_probes_that_agree_everywhere_are_believed():
+    random = np.random.default_rng(0)
+    alpha, estimate = 10 ** random.uniform(-1, 3, 50), random.uniform(0.1, 0.9, 50)
+    found = shrink(estimate, np.zeros(50), 2, alpha, np.ones(50), 1e4)
+    assert found.weight == 0
+    np.testing.assert_array_equal(found.h, estimate)
+
+
 LAWS = {"gaussian": simulate.gaussian, "dct": simulate.dct, "convolution": simulate.convolution}
 
 

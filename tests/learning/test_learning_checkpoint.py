@@ -5,6 +5,9 @@ import pytest
 
 import cofem
 from cofem import simulate
+from cofem.learning.checkpoint import Checkpoint
+from cofem.model.methods import EM
+from cofem.model.model import Model, Task, Tie
 
 
 class KilledError(Exception):
@@ -65,6 +68,16 @@ def test_a_fit_with_several_starts_too(tmp_path, noise_std):
     assert again.prior == whole.prior
     np.testing.assert_array_equal(again.mean, whole.mean)
     assert again.noise_precision == whole.noise_precision
+
+
+def test_a_noise_that_was_found_is_kept_before_the_first_iteration(tmp_path):
+    model = Model((Task(MADE.phi, MADE.y, 1.0),), Tie())
+    arguments = tmp_path / "state.npz", model, EM(), 0
+    Checkpoint(*arguments).found_noise([4.0], 70)
+    again = Checkpoint(*arguments)
+    assert (again.noise_precisions, again.searched) == ([4.0], 70)
+    assert again.resume() is None
+    assert again.seconds == 0.0
 
 
 def test_a_checkpoint_of_another_prior_is_refused(tmp_path):

@@ -157,6 +157,19 @@ def test_the_compiled_sums_are_those_of_any_array_library(seed):
     assert fast.log_evidence == pytest.approx(slow.log_evidence, rel=1e-11)
 
 
+@pytest.mark.parametrize("tie", [Tie(), Tie(np.arange(60) % 20)], ids=["alone", "groups"])
+def test_blocks_of_coordinates_say_what_all_do_at_once(tie, monkeypatch):
+    arguments = ([many(0, 60)], SCALES, np.log(WEIGHTS), RATIOS[:1], 0.5, tie)
+    whole = shares_of._array_shares(*arguments)
+    monkeypatch.setattr(shares_of, "AT_ONCE", 7 * len(SCALES))
+    found = shares_of._array_shares(*arguments)
+    np.testing.assert_allclose(found.mean[0], whole.mean[0], rtol=1e-12)
+    np.testing.assert_allclose(found.variance[0], whole.variance[0], rtol=1e-12)
+    np.testing.assert_allclose(found.spike, whole.spike, rtol=1e-12)
+    np.testing.assert_allclose(found.weights, whole.weights, rtol=1e-12)
+    assert found.log_evidence == pytest.approx(whole.log_evidence, rel=1e-12)
+
+
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", ["real", "groups", "two families"])
 def test_single_precision_is_the_same_to_single_precision(name, kind):

@@ -112,3 +112,21 @@ def test_the_weight_of_the_slabs_and_which_of_them_stand_out():
     assert prior.in_use(0.0).tolist() == [True] * 2 + [False] * (len(prior.scales) - 2)
     all_zero = replace(prior, weights=np.eye(len(prior.scales))[0])
     assert 0 < all_zero.slabs < 1e-6  # its logarithm is finite
+
+
+def test_data_below_a_noise_that_is_given_do_not_raise_it():
+    model, _ = sparse_model(noise_std=0.1)
+    faint = model.with_noise([1e-3])  # noise of thirty times the power of the data
+    for start in (0.0, 10.0):
+        rule = Propagation(faint, start, given=True, tol=TOL)
+        assert [noise.ratio for noise in rule.noises] == [1.0]
+
+
+def test_the_weights_of_the_components_in_use_sum_to_one():
+    prior = MixturePrior.beginning(1e4, 30, 50, Tie(), 0.5)
+    for visible, some in ((1e15, False), (1e-3, True)):
+        scales, weights = prior.components(visible)
+        assert weights.sum() == pytest.approx(1.0)
+        assert (len(scales) < len(prior.scales)) is some
+        kept = np.isin(prior.scales, scales)
+        np.testing.assert_allclose(weights / weights[0], prior.weights[kept] / prior.weights[0])

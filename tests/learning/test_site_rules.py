@@ -8,6 +8,7 @@ from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.noise import LearnedNoise
 from cofem.learning.sites.ard import Ard
+from cofem.learning.sites.half_normal import HalfNormal
 from cofem.learning.stopping import Verdict
 from cofem.model.methods import EM, Woodbury
 
@@ -48,6 +49,14 @@ def test_sites_are_one_pair_for_every_family(name, n_tasks):
         assert np.all(a > 0)
         assert b is None or b.shape == (len(family.members), rule.model.n_precisions)
     assert found.alpha.shape == (rule.model.n_precisions,)
+
+
+def test_a_rule_that_keeps_no_state_takes_no_checkpoint():
+    model, _ = sparse_model()
+    rule, kept = HalfNormal(model, np.ones(50)), Kept()
+    with pytest.raises(TypeError, match="HalfNormal has no state"):
+        iterate(model, make_esteps(model, EM(), 0), rule, max_iter=3, tol=0.0, keeper=kept)
+    assert kept.states == []
 
 
 @every_rule
@@ -115,3 +124,18 @@ def test_the_share_of_the_data_that_is_used(n_tasks):
     rule.absorb(moments, None, random=False)
     n_data = sum(task.operator.shape[0] for task in model.tasks)
     assert rule.look.used == pytest.approx(sum(m.freedom for m in moments) / n_data, rel=1e-12)
+
+
+@every_rule
+def test_products_made_before_and_by_the_rule_itself_count(name):
+    model, _ = sparse_model()
+    found = []
+    for own, spent in ((0, {}), (0, {"spent": 100}), (5, {})):
+        rule = RULES[name](model)
+        rule.products += own
+        ended = iterate(model, make_esteps(model, EM(), 0), rule, max_iter=3, tol=0.0, **spent)
+        found.append(np.array(ended.history["products"]))
+    np.testing.assert_array_equal(found[1] - found[0], 100)
+    np.testing.assert_array_equal(found[2] - found[0], [5, 10, 15])
+    # An exact E-step of a matrix counts no product: what is left is the rule's.
+    assert found[0].tolist() == [(i + 1) * RULES[name](model).products for i in range(3)]

@@ -10,7 +10,7 @@ from scipy.special import gammaln, logsumexp
 
 import cofem
 from cofem.learning.supports.chain import run_chain
-from cofem.learning.supports.fit import can_sample
+from cofem.model.choosing import can_sample
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import as_operator
 
@@ -261,7 +261,7 @@ def test_crafted_files_are_refused(sampled, tmp_path, name, change):
 
 def test_without_a_compiler_nothing_is_sampled(sampled, monkeypatch):
     phi, _, y, _ = sampled
-    monkeypatch.setattr("cofem.learning.supports.fit.compiled_here", lambda: False)
+    monkeypatch.setattr("cofem.model.choosing.compiled_here", lambda: False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cofem.ConvergenceWarning)
         post = cofem.fit(phi, y)

@@ -1,5 +1,6 @@
 """From uncertified ends to a sampled posterior: when, from where, and what the user is told."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,8 +10,9 @@ from cofem.learning.certificate import Certificate
 from cofem.learning.learned import Settings
 from cofem.learning.stopping import Verdict
 from cofem.learning.supports import fit as supports_fit
-from cofem.learning.supports.fit import can_sample, reason_to_sample, sampled
+from cofem.learning.supports.fit import reason_to_sample, sampled
 from cofem.learning.supports.sampler import AGREE, sample_supports
+from cofem.model.choosing import can_sample
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Identity, as_operator
@@ -54,20 +56,20 @@ def settings(callback=None):
     ("shape", "fine"), [((3, 3), True), ((2, 9), False), ((9, 2), False), ((20, 100_001), False)]
 )
 def test_matrices_that_are_too_small_or_too_large_are_not_sampled(shape, fine):
-    operator = SimpleNamespace(shape=shape, splits_rows=False)
-    task = SimpleNamespace(operator=operator)
-    model = SimpleNamespace(
-        tasks=[task], sparsifier=None, tie=Tie(), like=np.empty(0), nonnegative=False
-    )
-    assert can_sample(model) is fine
-    model.tasks = [task, task]
-    assert not can_sample(model)
-    model.tasks, model.sparsifier = [task], Identity(3)
-    assert not can_sample(model)
-    model.sparsifier, model.like = None, np.empty(0, complex)
-    assert not can_sample(model)
-    model.like, operator.splits_rows = np.empty(0), True
-    assert not can_sample(model)
+    operator = SimpleNamespace(shape=shape, splits_rows=False, is_complex=False)
+    assert can_sample(Model((Task(operator, np.empty(0), 1.0),), Tie())) is fine
+
+
+def test_which_models_are_not_sampled():
+    task = Task(as_operator(np.eye(3)), np.ones(3), 1.0)
+    model = Model((task,), Tie())
+    assert can_sample(model)
+    assert not can_sample(replace(model, tasks=(task, task)))
+    assert not can_sample(replace(model, sparsifier=Identity(3)))
+    assert not can_sample(replace(model, tie=Tie(coupling=Identity(3))))
+    assert not can_sample(replace(model, tasks=(replace(task, y=np.ones(3, complex)),)))
+    split = SimpleNamespace(shape=(3, 3), splits_rows=True, is_complex=False)
+    assert not can_sample(replace(model, tasks=(replace(task, operator=split),)))
 
 
 def test_an_end_that_is_not_believed_says_why():

@@ -7,7 +7,14 @@ import pytest
 import scipy.stats
 
 from cofem.learning.supports import cut_values, nonnegative
-from cofem.learning.supports.sampler import _distance, _those_that_count
+from cofem.learning.supports.draws import Draws
+from cofem.learning.supports.sampler import (
+    LARGEST_COST,
+    _distance,
+    _those_that_count,
+    most_nonzeros,
+    sampling_cost,
+)
 
 
 class Chain(SimpleNamespace):
@@ -39,6 +46,13 @@ def test_a_chain_at_a_lesser_mode_is_left_out(gap, left):
         found = _those_that_count(chains)
         assert len(found) == left
         assert high in found
+
+
+@pytest.mark.parametrize("unknowns", [200, 10_000, 100_000, 10_000_000])
+def test_as_many_non_zeros_as_the_cost_allows_and_at_least_one(unknowns):
+    most = most_nonzeros(unknowns)
+    assert sampling_cost(unknowns, most + 1) > LARGEST_COST
+    assert most == 1 or sampling_cost(unknowns, most) <= LARGEST_COST
 
 
 @pytest.mark.parametrize("place", [7, 2, 9])
@@ -82,3 +96,17 @@ def test_moments_of_a_value_given_the_others_are_those_of_a_truncated_normal():
     z = np.array([values[1], values[0]])
     left = np.sum((y - phi @ z) ** 2) + (z[1] - 0.7) ** 2 / scales[0] + z[0] ** 2 / scales[1]
     assert energy == pytest.approx(left, rel=1e-9)
+
+
+def test_draws_of_columns_of_length_one_are_told_in_the_users_units():
+    lengths, z = np.array([2.0, 0.5]), np.array([[3.0, 0.0], [1.0, 4.0], [0.0, -2.0], [2.0, 0.0]])
+    sizes = (z != 0).sum(axis=1)
+    places = np.array([[0, 9], [0, 1], [1, 9], [0, 9]])
+    drawn = np.array([[3.0, 9], [1, 4], [-2, 9], [2, 9]])
+    sums = np.array([z.sum(axis=0), (z**2).sum(axis=0), (z != 0).sum(axis=0)])
+    found = Draws.of(lengths, [(sums, [(sizes, places, drawn)], 4)])
+    inside = z / lengths
+    np.testing.assert_allclose(found.mean, inside.mean(axis=0))
+    np.testing.assert_allclose(found.variance, inside.var(axis=0))
+    np.testing.assert_allclose(found.probability, [0.75, 0.5])
+    np.testing.assert_array_equal(found.kept.toarray(), inside)

@@ -91,11 +91,36 @@ def test_few_laws_where_the_noise_is_large_and_never_more_than_asked_for():
     shares = shares_for(1e4, y)
     assert np.all(np.diff(shares) < 0)
     assert shares[-1] == pytest.approx(1e-3)  # noise of a tenth of the power of y
+    np.testing.assert_allclose(shares_for(1e4 / 9, 3 * y), shares)  # whatever the unit of y
     run = Run(np.eye(10), y, SCALES, beta=0.0, most=4, seed=0, likely=NONE)
     run.temper(1e4, 2, len(shares))
     assert run.laws == 1
     run.temper(1e4, 2, len(shares) + 1)
     assert run.laws == len(shares) + 1
+
+
+def test_chains_with_more_noise_begin_where_the_first_one_is(monkeypatch):
+    monkeypatch.setattr(runs, "shares_for", lambda *_: np.array([0.5, 0.2]))
+    phi, y = coherent(1, d=4)
+    run = Run(np.ascontiguousarray(phi.T), y, SCALES, beta=4.0, most=4, seed=0, likely=NONE)
+    run.warm(np.ones(20))
+    run.temper(4.0, 2, 3)
+    for law, state in zip(run._laws[1:], run._states[1:], strict=True):
+        expected = moved(run._states[0], run._laws[0], law)
+        for part, other in zip(state, expected, strict=True):
+            np.testing.assert_allclose(part, other)
+    assert [law.beta / law.share for law in run._laws] == pytest.approx([4.0] * 3)
+
+
+@pytest.mark.parametrize(("most_laws", "times"), [(1, 0), (3, 7)])
+def test_after_every_sweep_neighbours_may_exchange_their_states(most_laws, times, monkeypatch):
+    monkeypatch.setattr(runs, "shares_for", lambda *_: np.array([0.5, 0.2]))
+    called = []
+    monkeypatch.setattr(runs, "exchange", lambda *arguments: called.append(arguments))
+    run = Run(np.eye(6), np.ones(6), SCALES, beta=4.0, most=4, seed=0, likely=NONE)
+    run.temper(4.0, 2, most_laws)
+    run.warm(np.ones(7))
+    assert len(called) == times
 
 
 def test_z_at_least_zero_has_no_laws_with_more_noise():

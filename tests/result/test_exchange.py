@@ -185,10 +185,12 @@ def test_complex_draws_are_two_real_variables():
 
 
 def test_arviz_one_gets_a_tree(monkeypatch):
+    before = learned().to_arviz(n_draws=10, n_chains=2, seed=0).posterior
     monkeypatch.setattr(az, "__version__", "1.0.0")
     tree = learned().to_arviz(n_draws=10, n_chains=2, seed=0)
     assert isinstance(tree, xr.DataTree)
     assert tree["posterior"]["z"].shape == (2, 10, 60)
+    xr.testing.assert_equal(tree["posterior"].to_dataset(), before)  # the same draws
 
 
 def test_draws_of_a_file_need_the_operator(tmp_path):

@@ -176,8 +176,11 @@ def test_saving_twice_replaces(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for n in (2, 3):
-            fitted(max_iter=n).save(str(tmp_path / "p.npz"))
-    assert len(cofem.load(str(tmp_path / "p.npz")).history["iteration"]) == 3
+            post = fitted(max_iter=n)
+            post.save(str(tmp_path / "p.npz"))
+    again = cofem.load(str(tmp_path / "p.npz"))
+    assert len(again.history["iteration"]) == 3
+    assert_same(post, again)
 
 
 def test_torch_posteriors_are_saved_as_plain_arrays(tmp_path):

@@ -164,8 +164,14 @@ def test_groups_share_their_precision():
 def test_degenerate_problems_stay_finite(phi, scale):
     y = scale * np.arange(1.0, len(phi) + 1)
     outcome = fit(Task(Dense(phi), y, 10.0), max_iter=20)
-    assert np.isfinite(outcome.found.means[0]).all()
-    assert np.isfinite(outcome.reports[0].variance).all()
+    mean, variance = outcome.found.means[0], outcome.reports[0].variance
+    assert np.isfinite(mean).all()
+    assert np.isfinite(variance).all()
+    assert (variance > 0).all()
+    # Without data the answer is zero, and with them no worse than zero.
+    assert np.linalg.norm(y - phi @ mean) <= np.linalg.norm(y)
+    if scale == 0 or not phi.any():
+        np.testing.assert_array_equal(mean, 0)
 
 
 def test_units_are_only_units():

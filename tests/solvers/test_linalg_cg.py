@@ -127,6 +127,7 @@ def test_max_steps_is_named_and_the_best_so_far_returned():
     found = solve(system.gram, rhs, rtol=1e-12, max_steps=3)
     assert (found.status == Status.MAX_STEPS).all()
     assert (found.steps == 3).all()
+    assert found.rows == 9  # none is multiplied once more
     assert not found.converged.any()
     np.testing.assert_allclose(found.residual, system.residual(found.x, rhs), rtol=1e-8)
     assert "more" in Status.MAX_STEPS.message

@@ -105,3 +105,14 @@ def test_probes_that_are_not_scaled_with_the_preconditioner_are_wrong(seed):
     )  # fmt: skip
     value, error = log_determinant(found.coefficients, np.log(system.jacobi).sum(), 40)
     assert abs(value - np.linalg.slogdet(system.dense)[1]) > 5 * error
+
+
+@pytest.mark.parametrize("n_probes", [2, 5])
+def test_the_error_is_that_of_a_mean_of_probes(n_probes):
+    system = random_system(1, decades=3)
+    p = probes_for(system, n_probes, 0)
+    found = solve(system.gram, p, rtol=1e-3, keep_coefficients=True).coefficients
+    each = [log_determinant([one], 0.0, 40)[0] for one in found]
+    value, error = log_determinant(found, 3.0, 40)
+    assert value == pytest.approx(np.mean(each) + 3.0)
+    assert error == pytest.approx(np.std(each, ddof=1) / np.sqrt(n_probes))

@@ -26,7 +26,7 @@ from cofem.learning.moments.spectrum import Spectrum, spectrum
 from cofem.learning.sites.averages import LEAST_SHARE, NO_SPIKE, averaged, sigmoid
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.sites.propagation import Propagation
-from cofem.learning.starts import EXPLAINED, End, EStepMaker
+from cofem.learning.starts import End, EStepMaker
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model
 
@@ -44,21 +44,11 @@ RARE = 5.0
 
 
 def may_be_dense(model: Model, ends: list[End], settings: Settings) -> bool:
-    """Whether a dense end is worth a look: one task, and no sparse end that explains y well."""
-    first = ends[0]
+    """Whether there can be a dense end: one plain task with data, and a fit that may go on."""
     stopped = any(end.found.verdict is Verdict.STOPPED for end in ends)
-    plain = (
-        len(model.tasks) == 1
-        and not model.nonnegative
-        and model.sparsifier is None
-        and model.tie.labels is None
-        and model.tie.coupling is None
-    )
-    noise = first.rule.noises[0]
-    if not plain or stopped or settings.tol == 0 or noise.energy <= 0 or noise.n_data < 3:
-        return False
-    clear = noise.ratio * noise.energy / noise.n_data > EXPLAINED
-    return not clear or first.crowded or first.certificate is not Certificate.GIVEN
+    plain = model.is_plain and not model.nonnegative
+    noise = ends[0].rule.noises[0]
+    return plain and not stopped and settings.tol > 0 and noise.energy > 0 and noise.n_data >= 3
 
 
 def dense_end(

@@ -45,7 +45,7 @@ COHERENT: dict[str, Any] = {"n_probes": 16, "probe_rtol": 1e-3, "shrinkage": Fal
 def best_of(ends: Sequence[End], make: EStepMaker, believed: bool, spent: int) -> Learned:
     """Report the ends, and return the best; ``spent`` products were made before."""
     fits = [reported(e, make, believed) for e in ends]
-    best = best_end(ends, fits, believed)
+    best = best_end(ends, fits, believed) if len(fits) > 1 else fits[0]
     extra = sum(f.outcome.found.history["products"][-1] for f in fits if f is not best)
     history = best.outcome.found.history
     history["products"][-1] = max(history["products"][-1], spent) + extra

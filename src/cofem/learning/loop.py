@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -125,6 +125,11 @@ class SiteRule(Protocol[SitesT_co]):
         """The verdict if there are no more iterations."""
         ...
 
+
+@runtime_checkable
+class Resumable(Protocol):
+    """A site rule of which checkpoints can be made; the others have no use for them."""
+
     def state(self) -> dict[str, np.ndarray]:
         """Return what the next iteration needs."""
         ...
@@ -176,17 +181,20 @@ def iterate(
 
     The sites do not change after the last E-step, so mean and variance belong to the sites that the
     rule holds at the end. ``esteps`` has one E-step for every family of tasks; ``spent`` is the
-    number of products made before. ``model`` says which task each row of a mean belongs to; None:
-    every E-step has a task of its own.
+    number of products made before. A ``keeper`` needs a rule that is :class:`Resumable`. ``model``
+    says which task each row of a mean belongs to; None: every E-step has a task of its own.
     """
     in_task_order = list if model is None else model.in_task_order
     products, previous, sparse = spent, None, None
     recorder = Recorder(max_iter, tol, callback, in_task_order)
+    kept = rule if isinstance(rule, Resumable) else None
+    if keeper is not None and kept is None:
+        raise TypeError(f"{type(rule).__name__} has no state that a checkpoint could hold")
     state = keeper.resume() if keeper is not None else None
-    if state is not None and state.iteration < max_iter:
+    if kept is not None and state is not None and state.iteration < max_iter:
         previous, products = state.means, state.products
         recorder.resume(state.history)
-        rule.restore(state.rule)
+        kept.restore(state.rule)
         sparse = [_image(model, mean) for mean in previous]
     while True:
         count = recorder.iteration + 1
@@ -213,8 +221,8 @@ def iterate(
             break
         previous, sparse = means, [m.sparse_mean for m in moments]
         rule.advance()
-        if keeper is not None:
-            keeper.keep(LoopState(count, rule.state(), previous, products, recorder.history))
+        if keeper is not None and kept is not None:
+            keeper.keep(LoopState(count, kept.state(), previous, products, recorder.history))
     troubles = [
         f"linear systems were not solved to the tolerance ({m.trouble})"
         for m in moments

@@ -14,6 +14,7 @@ from cofem.learning.moments.registry import make_esteps
 from cofem.learning.starts import End, EStepMaker, learn_mixture, noise_units, with_own_noise
 from cofem.learning.stopping import Verdict
 from cofem.learning.supports.fit import reason_to_sample, sampled
+from cofem.model.choosing import can_sample
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model, Tie
 
@@ -45,7 +46,8 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
         chosen = dense.unless_sparse(even, best, True)
         if chosen is not best:
             return chosen
-    why = reason_to_sample(model, ends, bool(believed)) if settings.may_sample else ""
+    may_sample = settings.may_sample and can_sample(model)
+    why = reason_to_sample(model, ends, bool(believed)) if may_sample else ""
     by_chains = sampled(model, ends, given, settings, why) if why else None
     if by_chains is not None:
         return by_chains
@@ -57,8 +59,8 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
 def _dense(
     model: Model, ends: list[End], make: EStepMaker, given: bool, settings: Settings, spent: int
 ) -> Learned | None:
-    """Return the fit in which no coordinate is zero, where that is worth a look."""
-    if not dense.may_be_dense(model, ends, settings):
+    """Return the fit in which no coordinate is zero, where no sparse one explains y well."""
+    if ends[0].explains() or not dense.may_be_dense(model, ends, settings):
         return None
     end, evidence = dense.dense_end(model, make, given, settings, spent)
     fit = reported(end, make, True)

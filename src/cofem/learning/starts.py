@@ -75,6 +75,13 @@ class End:
         look = self.rule.look
         return bool(look.used < CREDIBLE_USED and abs(look.log_move) < CREDIBLE_MOVE)
 
+    def explains(self, ratio: float = EXPLAINED) -> bool:
+        """Whether it can be believed, and its signal to noise ratio is above this one."""
+        if self.certificate is not Certificate.GIVEN or self.crowded:
+            return False
+        noises = self.rule.noises
+        return all(noise.ratio * noise.energy / noise.n_data > ratio for noise in noises)
+
 
 def noise_units(model: Model, given: bool, each: bool = False) -> Model:
     """Return the model at noise precisions for E-steps to be made at: all of y is noise.
@@ -173,10 +180,10 @@ def learn_mixture(
             ends.append(_ended(rule, found, esteps))
             spent = int(found.history["products"][-1])
         stopped = found.verdict is Verdict.STOPPED  # by the user: no other start begins
-        if tol == 0 or stopped or _enough(ends[0], given):
+        if tol == 0 or stopped or ends[0].explains(-math.inf if given else EXPLAINED):
             return ends
     silent = not any(noise.energy > 0 for noise in ends[0].rule.noises)
-    if not given and not silent and not any(_explains(end, FOUND) for end in ends):
+    if not given and not silent and not any(end.explains(FOUND) for end in ends):
         last = ends[-1].found.history["products"]
         end, spent = _held_end(
             model, make, max_iter=max_iter, tol=tol, callback=callback, spent=spent
@@ -214,7 +221,7 @@ def _held_end(
             continue
         end = replace(_ended(rule, found, esteps), held=True)
         spent = int(found.history["products"][-1])
-        if _explains(end, EXPLAINED):
+        if end.explains():
             return end, spent
     return None, spent
 
@@ -260,17 +267,6 @@ def with_own_noise(
         end = replace(_ended(rule, found, esteps), held=end.held)
         own, spent = end.rule.noise_precisions, int(found.history["products"][-1])
     return end
-
-
-def _enough(end: End, given: bool) -> bool:
-    return _explains(end, -math.inf if given else EXPLAINED)
-
-
-def _explains(end: End, ratio: float) -> bool:
-    """Whether an end can be believed, and its signal to noise ratio is above this one."""
-    if end.certificate is not Certificate.GIVEN or end.crowded:
-        return False
-    return all(noise.ratio * noise.energy / noise.n_data > ratio for noise in end.rule.noises)
 
 
 def pruned_noise(

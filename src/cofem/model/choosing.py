@@ -1,4 +1,4 @@
-"""Which method fits a model: by name, or by structure and size; and whether it can."""
+"""Which method fits a model, by name or by structure and size; what can be done with it."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from cofem.model.methods import (
-    EM,
-    METHODS,
-    Banded,
-    CoFEM,
-    Method,
-    Woodbury,
-)
+from cofem import backend
+from cofem.model.methods import EM, METHODS, Banded, CoFEM, Method, Woodbury
 from cofem.model.model import Model
 from cofem.operators import Autoregressive, Dense, LinearOperator, Sparse
 from cofem.operators.centred import Centred
+from cofem.solvers.compiled import compiled_here
 
 # Operations of exact EM for every D³: Cholesky, the inverse of its factor and its square.
 EM_OPERATIONS = 1.4
@@ -32,6 +27,8 @@ EXACT_WITH_SPARSIFIER, EXACT_WITH_SPARSIFIER_IF_NOT_DENSE = 1000, 300
 EXACT_FOR_DENSE = 5.0
 # But only up to this many operations in an iteration, about a tenth of a second.
 EXACT_LIMIT = 2e9
+# Chains are run only if Φ has at most so many entries: then a sweep takes a few milliseconds.
+LARGEST_MATRIX = 2_000_000
 
 
 def choose_method(method: Any, model: Model) -> Method:
@@ -104,6 +101,19 @@ def refuse_unfit(method: Method, model: Model) -> None:
     for feature, (words, wanted) in asked.items():
         if wanted and feature not in method.takes:
             raise ValueError(f'method "{method.name}" does not take {words}; use "cofem"')
+
+
+def can_sample(model: Model) -> bool:
+    """Whether chains are made for this model: one task, real, a matrix that is not large."""
+    rows, columns = model.tasks[0].operator.shape
+    return (
+        model.is_plain
+        and not backend.is_complex(model.like)
+        and not model.tasks[0].operator.splits_rows
+        and min(rows, columns) > 2
+        and rows * columns <= LARGEST_MATRIX
+        and compiled_here()
+    )
 
 
 def is_banded(operator: LinearOperator) -> bool:

@@ -177,6 +177,12 @@ class Model:
         norms = [task.operator.column_norms_squared(task.y) for task in self.tasks]
         return not any(bool(backend.namespace(n).any(n > 0)) for n in norms)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one task, with a sparse z and nothing that ties its coordinates."""
+        tied = self.tie.labels is not None or self.tie.coupling is not None
+        return len(self.tasks) == 1 and self.sparsifier is None and not tied
+
     @cached_property
     def families(self) -> tuple[Family, ...]:
         """The tasks in groups: those of one family share their operator and noise precision."""

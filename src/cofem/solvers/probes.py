@@ -126,7 +126,7 @@ def estimate_diagonal(
     rtol: float,
     max_steps: int,
     block: int = 16,
-    probes: ProbeMaker = rademacher,
+    probes: ProbeMaker | str = rademacher,
     joint: bool = False,
     keep_coefficients: bool = False,
     extra: ExtraSystems | None = None,
@@ -135,7 +135,8 @@ def estimate_diagonal(
 ) -> DiagonalEstimate:
     """Estimate scaling² ∘ diag(A⁻¹) from ``n_probes`` solves of A x = scaling∘p.
 
-    With an operator R as ``image``: scaling² ∘ diag(R A⁻¹ Rᴴ), from A x = Rᴴ(scaling∘p).
+    With an operator R as ``image``: scaling² ∘ diag(R A⁻¹ Rᴴ), from A x = Rᴴ(scaling∘p). ``probes``
+    is a law of :data:`LAWS` or its name.
 
     The probes are drawn and solved ``block`` at a time and only sums are kept,
     so memory is O(D · block) however many there are. Results do not depend on
@@ -155,6 +156,7 @@ def estimate_diagonal(
     array([0.5, 0.2])
     """
     group = ALONE if group is None else group
+    probes = LAWS[probes] if isinstance(probes, str) else probes
     sums, told = ProbeSums(probes is rademacher), []
     n_extra = 0 if extra is None else int(extra.rhs.shape[0])
     beside: Array | None = None

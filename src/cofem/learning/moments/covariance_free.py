@@ -19,7 +19,7 @@ from cofem.model.model import Family
 from cofem.operators import LinearOperator
 from cofem.operators.norms import norm_squared
 from cofem.solvers.cg import solve
-from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal, rademacher
+from cofem.solvers.probes import ExtraSystems, estimate_diagonal, rademacher
 from cofem.solvers.quadrature import log_determinant
 from cofem.solvers.systems import Matrix, posterior_precision, preconditioner_diagonal
 from cofem.solvers.verdicts import Coefficients, refuse_indefinite, trouble_of
@@ -122,7 +122,7 @@ class CovarianceFreeEStep:
             rtol=self._tolerance(options.probe_rtol),
             max_steps=options.max_cg_steps,
             block=self._block,
-            probes=LAWS[options.probes] if isinstance(options.probes, str) else options.probes,
+            probes=options.probes,
             joint=options.joint_tolerance,
             extra=mean_system,
             image=sparsifier,

@@ -82,14 +82,6 @@ class HalfNormal(MatchedSites):
         """The verdict if there are no more iterations."""
         return Verdict.CUT_NOT_AT_REST
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Return what the next iteration needs: no checkpoint is made of this."""
-        raise NotImplementedError
-
-    def restore(self, kept: dict[str, np.ndarray]) -> None:
-        """Go on from there: no checkpoint is made of this."""
-        raise NotImplementedError
-
     def _least_seen(self, i: int) -> float:
         return UNSEEN
 

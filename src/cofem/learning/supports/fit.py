@@ -24,39 +24,21 @@ from cofem.learning.supports.sampler import (
     sampling_cost,
 )
 from cofem.model.model import Model
-from cofem.solvers.compiled import compiled_here
 
-# Chains are run only if Φ has at most so many entries: then a sweep takes a few milliseconds.
-LARGEST_MATRIX = 2_000_000
 # The variance of a coordinate that was never non-zero, relative to the largest one.
 LEAST_VARIANCE = 1e-12
 # The second chain starts with the coordinates whose probability of being non-zero is above this.
 LIKELY = 0.5
 
 
-def can_sample(model: Model) -> bool:
-    """Whether chains are made for this model: one task, real, a matrix that is not large."""
-    rows, columns = model.tasks[0].operator.shape
-    return (
-        compiled_here()
-        and len(model.tasks) == 1
-        and model.sparsifier is None
-        and model.tie.labels is None
-        and model.tie.coupling is None
-        and not backend.is_complex(model.like)
-        and not model.tasks[0].operator.splits_rows
-        and min(rows, columns) > 2
-        and rows * columns <= LARGEST_MATRIX
-    )
-
-
 def reason_to_sample(model: Model, ends: Sequence[End], believed: bool) -> str:
     """Say why the posterior is to be sampled; nothing, if it is not, or if that takes too long.
 
+    For models of which :func:`~cofem.model.choosing.can_sample` holds.
     Also a certified end may be at one of several modes where columns are nearly alike: two
     neighbours of opposite signs look like their neighbours with smaller values.
     """
-    if not can_sample(model) or any(e.found.verdict is Verdict.STOPPED for e in ends):
+    if any(e.found.verdict is Verdict.STOPPED for e in ends):
         return ""
     end = _trusted_most(ends)
     if not believed:

@@ -126,7 +126,7 @@ def sample_supports(
     Parameters
     ----------
     model : Model
-        For which :func:`~cofem.learning.supports.fit.can_sample` holds.
+        For which :func:`~cofem.model.choosing.can_sample` holds.
     beta : float
         The noise precision; zero if it is to be learned.
     likely_noise : float

@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, final
 
-import numpy as np
-
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.loop import iterate
@@ -166,14 +164,6 @@ class SideBySide:
     def unfinished(self) -> Verdict:
         """The verdict if there are no more iterations."""
         return Verdict.AS_ASKED
-
-    def state(self) -> dict[str, np.ndarray]:
-        """Return what the next iteration needs: no checkpoint is made of this."""
-        raise NotImplementedError
-
-    def restore(self, kept: dict[str, np.ndarray]) -> None:
-        """Go on from there: no checkpoint is made of this."""
-        raise NotImplementedError
 
     def _ends(self) -> Ends:
         """Return where the problems that are left stand."""

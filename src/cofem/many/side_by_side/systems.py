@@ -14,6 +14,7 @@ import numpy as np
 
 from cofem import backend
 from cofem.backend import Array
+from cofem.learning.moments.covariance_free import ROUNDINGS
 from cofem.learning.moments.gaussian import Moments
 from cofem.learning.moments.mean_field import Cavities
 from cofem.learning.moments.spot_check import looked_at, lowest_ratios
@@ -21,7 +22,7 @@ from cofem.many.copies import Copies
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import LinearOperator
-from cofem.solvers.probes import LAWS, ExtraSystems, estimate_diagonal
+from cofem.solvers.probes import ExtraSystems, estimate_diagonal
 from cofem.solvers.systems import ShiftedGram
 from cofem.solvers.verdicts import refuse_indefinite
 
@@ -71,17 +72,17 @@ class Systems:
         rhs = self._rhs if pull is None else self._rhs + pull
         beside = ExtraSystems(
             xp.reshape(rhs, (1, -1)), None if start is None else xp.reshape(start, (1, -1)),
-            max(options.mean_rtol, 10 * self._eps), options.mean_balance,
+            max(options.mean_rtol, ROUNDINGS * self._eps), options.mean_balance,
         )  # fmt: skip
         like = xp.reshape(self._rhs, (-1,))
         found = estimate_diagonal(
             ShiftedGram(self._copies, 1.0, alpha), xp.sqrt(alpha), like=like,
             n_probes=options.n_probes, seed=backend.seed_from(self._seed, 0, iteration + 1),
             preconditioner=self._preconditioner(alpha),
-            rtol=max(options.probe_rtol / self._tighter, 10 * self._eps),
+            rtol=max(options.probe_rtol / self._tighter, ROUNDINGS * self._eps),
             max_steps=options.max_cg_steps,
             block=options.block or backend.rows_at_once(like, int(like.shape[0])),
-            probes=LAWS[options.probes] if isinstance(options.probes, str) else options.probes,
+            probes=options.probes,
             extra=beside,
         )  # fmt: skip
         mean, _, status = found.beside()

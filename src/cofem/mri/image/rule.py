@@ -167,13 +167,6 @@ class ImageRule:
         """Return the numbers that the sentences of verdicts contain."""
         return {"change": self._change, "tol": self.model.options.tol}
 
-    def state(self) -> dict[str, np.ndarray]:
-        """Nothing: images are not fitted with checkpoints."""
-        return {}
-
-    def restore(self, kept: dict[str, np.ndarray]) -> None:
-        """Nothing was kept."""
-
     # -- the parts of an iteration -------------------------------------------------------
 
     def _restart(self) -> None:
