@@ -14,10 +14,10 @@ from learning_cases import KnownPrior
 from scipy.stats import chisquare
 
 import cofem
+from cofem.learning.best_end import reported
 from cofem.learning.certificate import Certificate
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
-from cofem.learning.prior_choice import _reported
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import End
 from cofem.model.methods import EM, Banded
@@ -122,7 +122,7 @@ def _mixture(kind, random, operator):
     rule.prior = KnownPrior(scales, WEIGHTS, tie, half, 1.0, WEIGHTS, kind.nonnegative)
     found = iterate(model, make_esteps(model, method, 0), rule, max_iter=300, tol=1e-5)
     end = End(rule, found, Certificate.GIVEN)
-    learned = _reported(end, lambda m: make_esteps(m, method, 0), True)
+    learned = reported(end, lambda m: make_esteps(m, method, 0), True)
     return z, posterior_of(learned, method, kind.tasks > 1, {})
 
 

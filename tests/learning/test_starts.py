@@ -8,8 +8,8 @@ from scipy.fft import idct
 
 import cofem
 from cofem.learning import starts
+from cofem.learning.best_end import HELD_HANDICAP, best_fit
 from cofem.learning.moments.registry import make_esteps
-from cofem.learning.prior_choice import HELD_HANDICAP, _best
 from cofem.learning.sites.averages import averaged, worth_averaging
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.stopping import Verdict
@@ -74,7 +74,7 @@ def test_a_held_end_needs_more_evidence():
     ends = [starts.End(None, None, None, held=held) for held in (False, True)]
     for lead in (-1.0, 0.9 * HELD_HANDICAP, 1.1 * HELD_HANDICAP):
         fits = [fit(-40.0), fit(-40.0 + lead)]
-        assert _best(ends, fits, False) is fits[lead > HELD_HANDICAP]
+        assert best_fit(ends, fits, False) is fits[lead > HELD_HANDICAP]
     assert 5.0 < HELD_HANDICAP < 6.0  # three starts, one false alarm in a hundred
 
 
