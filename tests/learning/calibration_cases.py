@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 import cofem
 from cofem.learning.certificate import Certificate
-from cofem.learning.ends import reported
+from cofem.learning.ends.best_end import reported
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.sites.propagation import Propagation

@@ -8,7 +8,6 @@ from learning_cases import drawn
 
 import cofem
 from cofem import simulate
-from cofem.learning import dense
 from cofem.learning.certificate import Certificate, directions_above_noise
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior
@@ -271,27 +270,3 @@ def test_an_end_that_uses_more_than_can_be_recovered_is_crowded():
     certified = [end for end in many if end.certificate is Certificate.GIVEN]
     assert len(certified) >= 3
     assert sum(end.crowded for end in certified) >= len(certified) - 1
-
-
-def beyond(seed, n=80, d=240, nonzeros=24, noise=0.3):
-    """Orthonormal rows, ±1, and noise under which nobody finds so many."""
-    random = np.random.default_rng(seed)
-    phi = np.linalg.qr(random.normal(size=(d, n)))[0].T
-    z = np.zeros(d)
-    z[random.choice(d, nonzeros, replace=False)] = random.choice([-1.0, 1.0], nonzeros)
-    clean = phi @ z
-    return phi, clean + noise * np.sqrt(np.mean(clean**2)) * random.normal(size=n)
-
-
-@pytest.mark.parametrize("seed", [6, 32])
-def test_a_crowded_end_has_to_be_better_by_more_than_evidences_are_known_to(monkeypatch, seed):
-    """Here are two certified ends of nearly the same evidence, and the first is crowded."""
-    monkeypatch.setattr(dense, "may_be_dense", lambda *_: False)  # it is not about that end
-    phi, y = beyond(seed)
-    first, second = certified_ends(phi, y)
-    assert first.crowded
-    assert not second.crowded
-    post = cofem.fit(phi, y, method="em")
-    found = second.rule.noise_precisions[0]
-    assert post.noise_precision == pytest.approx(found, rel=0.05)
-    assert abs(np.log(first.rule.noise_precisions[0] / found)) > 0.5

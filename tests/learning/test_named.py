@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import cofem
+from cofem.learning.ends.named import PRECISION_COST, evidence_of_set
 from cofem.learning.moments.exact import CholeskyEStep, WoodburyEStep
-from cofem.learning.named import PRECISION_COST, evidence_of_set
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Autoregressive, Dense
 

@@ -9,7 +9,7 @@ from scipy.fft import idct
 import cofem
 from cofem.learning import starts
 from cofem.learning.certificate import Certificate
-from cofem.learning.ends import HELD_HANDICAP, best_end
+from cofem.learning.ends.best_end import HELD_HANDICAP, best_fit
 from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps, starting_precision
 from cofem.learning.noise import LearnedNoise
@@ -115,7 +115,7 @@ def test_a_held_end_needs_more_evidence():
     ends = [starts.End(None, None, None, held=held) for held in (False, True)]
     for lead in (-1.0, 0.9 * HELD_HANDICAP, 1.1 * HELD_HANDICAP):
         fits = [fit(-40.0), fit(-40.0 + lead)]
-        assert best_end(ends, fits, False) is fits[lead > HELD_HANDICAP]
+        assert best_fit(ends, fits, False) is fits[lead > HELD_HANDICAP]
     assert 5.0 < HELD_HANDICAP < 6.0  # three starts, one false alarm in a hundred
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from cofem.learning.certificate import LOWEST_RATIO
 from cofem.learning.checkpoint import Checkpoint
-from cofem.learning.ends import careful
+from cofem.learning.ends.uncertified import careful
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome
 from cofem.learning.moments.registry import covariance_free_esteps, starting_precision

@@ -20,11 +20,13 @@ from scipy.optimize import minimize_scalar
 
 from cofem import backend
 from cofem.learning.certificate import Certificate
+from cofem.learning.ends.held_shares import STEP
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import iterate
 from cofem.learning.moments.spectrum import Spectrum, spectrum
 from cofem.learning.sites.averages import LEAST_SHARE, NO_SPIKE, averaged, sigmoid
 from cofem.learning.sites.marginals import Marginals
+from cofem.learning.sites.mixture import most_per_datum
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import End, EStepMaker
 from cofem.learning.stopping import Verdict
@@ -33,11 +35,9 @@ from cofem.model.model import Model
 # The range of v λ, the signal to noise ratio, and how many values are looked at before the best
 # is refined.
 RANGE, VALUES = (1e-6, 1e12), 200
-# The evidence of a sparse end is known to about one. With fewer data than unknowns its slabs may
-# weigh only so much, so that it cannot say that z is dense; if its evidence is not larger by
-# more than MARGIN there, the dense end is taken. With more data it can, and no margin is needed.
-# (Measured in ``docs/notes/prior.md``.)
-MARGIN = 1.0
+# The weights of the slabs are learned too, which makes the evidence of a sparse end larger by about
+# so much. (Half a nat for each number that the data determine.)
+MARGIN = 0.5
 # The prior odds of a dense z are e to the minus this: one in 150. They count in the
 # probabilities that coordinates are non-zero.
 RARE = 5.0
@@ -118,9 +118,14 @@ def best_ratio(found: Spectrum, n: int, level: float, half: float, beta: float) 
 
 
 def margin(model: Model) -> float:
-    """Return by how much more evidence a sparse end must have than the dense one."""
+    """Return by how much more evidence a sparse end must have than the dense one.
+
+    The prior is uniform in the logarithm of the share of non-zeros. With fewer data than unknowns
+    the slabs may weigh only so much, and the dense end stands for all shares above.
+    """
     rows, columns = model.tasks[0].operator.shape
-    return MARGIN if rows < columns else 0.0
+    above = 0.0 if rows >= columns else -math.log(most_per_datum(rows / columns) * rows / columns)
+    return MARGIN + math.log(max(above / math.log(STEP), 1.0))
 
 
 def unless_sparse(dense: Learned, sparse: Learned, believed: bool) -> Learned:

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
-from cofem.learning.ends import best_end, best_of, not_certified, reported, with_pruned_noise
+from cofem.learning.ends.best_end import best_fit, best_of, reported
+from cofem.learning.ends.held_shares import HeldShares
+from cofem.learning.ends.uncertified import not_certified, with_pruned_noise
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.moments.registry import make_esteps
@@ -42,7 +44,7 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
-        best = best_of(believed, make, True, spent)
+        best = best_of(believed, make, True, spent, HeldShares(model, make, given, settings))
         chosen = dense.unless_sparse(even, best, True)
         if chosen is not best:
             return chosen
@@ -114,7 +116,7 @@ def with_noise_found(model: Model, settings: Settings) -> tuple[Model, int]:
     if len(believed) > 1:
         fits = [reported(e, make, True) for e in believed]
         spent += sum(int(f.outcome.found.history["products"][-1]) for f in fits)
-        best = best_end(believed, fits, False)
+        best = best_fit(believed, fits, False)
         return model.with_noise([t.noise_precision for t in best.model.tasks]), spent
     credible = believed or [e for e in ends if e.credible_noise]
     if credible:

@@ -60,7 +60,8 @@ EStepMaker = Callable[[Model], Sequence[EStep]]
 class End:
     """Where one start of the learned prior ended.
 
-    ``crowded``: too sure of one of several ends; ``held``: the noise was held at first.
+    ``crowded``: too sure of one of several ends; ``held``: the noise was held at first;
+    ``share``: at which the share of non-zeros was held, or zero.
     """
 
     rule: Propagation
@@ -68,6 +69,7 @@ class End:
     certificate: Certificate
     crowded: bool = False
     held: bool = False
+    share: float = 0.0
 
     @property
     def credible_noise(self) -> bool:
@@ -177,7 +179,7 @@ def learn_mixture(
         )  # fmt: skip
         spent = int(found.history["products"][-1])
         if found.verdict is not Verdict.HOPELESS:
-            ends.append(_ended(rule, found, esteps))
+            ends.append(ended(rule, found, esteps))
             spent = int(found.history["products"][-1])
         stopped = found.verdict is Verdict.STOPPED  # by the user: no other start begins
         if tol == 0 or stopped or ends[0].explains(-math.inf if given else EXPLAINED):
@@ -219,14 +221,15 @@ def _held_end(
         spent = int(found.history["products"][-1])
         if found.verdict in (Verdict.HOPELESS, Verdict.STOPPED):
             continue
-        end = replace(_ended(rule, found, esteps), held=True)
+        end = replace(ended(rule, found, esteps), held=True)
         spent = int(found.history["products"][-1])
         if end.explains():
             return end, spent
     return None, spent
 
 
-def _ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
+def ended(rule: Propagation, found: LoopResult, esteps: Sequence[EStep]) -> End:
+    """Return the end with its certificate."""
     certificate, checked = certify(rule, esteps)
     crowded = False
     if certificate is Certificate.GIVEN:
@@ -247,7 +250,7 @@ def calmed(
     rule.damping, rule.impatient = CALM_DAMPING, False
     esteps = make(model)
     found = iterate(model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent)
-    return replace(_ended(rule, found, esteps), held=nearest.held)
+    return replace(ended(rule, found, esteps), held=nearest.held)
 
 
 def with_own_noise(
@@ -264,7 +267,7 @@ def with_own_noise(
         found = iterate(
             model, esteps, rule, max_iter=max_iter, tol=tol, callback=callback, spent=spent
         )
-        end = replace(_ended(rule, found, esteps), held=end.held)
+        end = replace(ended(rule, found, esteps), held=end.held)
         own, spent = end.rule.noise_precisions, int(found.history["products"][-1])
     return end
 

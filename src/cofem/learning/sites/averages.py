@@ -40,7 +40,9 @@ def sigmoid(log_odds: float) -> float:
     return 1 / (1 + math.exp(min(-log_odds, 700.0)))
 
 
-def worth_averaging(known: Sequence[Marginals], logs: Sequence[float]) -> dict[int, float]:
+def worth_averaging(
+    known: Sequence[Marginals], logs: Sequence[float], own: Sequence[bool] | None = None
+) -> dict[int, float]:
     """Return the shares of the ends that count, by their places; the best one first.
 
     Parameters
@@ -48,12 +50,15 @@ def worth_averaging(known: Sequence[Marginals], logs: Sequence[float]) -> dict[i
     known : sequence of Marginals
     logs : sequence of float
         Log evidences; ends that are the same count once, with the largest.
+    own : sequence of bool
+        Which of them have a probability of their own, also where they are the same.
     """
     order = sorted(range(len(logs)), key=lambda i: -logs[i])
     kept = order[:1]
     for i in order[1:]:
         near = logs[i] - logs[kept[0]] > math.log(LEAST_SHARE)
-        if near and not any(_alike(known[i], known[j]) for j in kept):
+        counts = own is not None and own[i]
+        if near and (counts or not any(_alike(known[i], known[j]) for j in kept)):
             kept.append(i)
     parts = [math.exp(logs[i] - logs[kept[0]]) for i in kept]
     return {i: part / math.fsum(parts) for i, part in zip(kept, parts, strict=True)}

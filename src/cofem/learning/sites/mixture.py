@@ -88,6 +88,8 @@ class MixturePrior:
         The weights of the beginning.
     nonnegative : bool
         Slabs are half-normal: nothing is below zero.
+    held : float
+        If above zero, the total weight of the slabs, which then is not learned.
     """
 
     scales: Any
@@ -97,6 +99,7 @@ class MixturePrior:
     most: float
     first: Any
     nonnegative: bool = False
+    held: float = 0.0
 
     @classmethod
     def beginning(
@@ -179,12 +182,13 @@ class MixturePrior:
 
     def learned(self, shares: Shares, visible: Any) -> MixturePrior:
         """Return the prior with the weights that the data ask for."""
-        asked, most = shares.weights, self.most
+        asked, most = shares.weights, self.held or self.most
+        least = LEAST_SLABS if self.held else most
         xp = backend.namespace(asked)
         slabs = backend.as_number(xp.sum(asked[..., 1:], axis=-1))
         of = backend.functions_of(slabs)
-        limited = asked * backend.column(most / of.clip(slabs, min=most), asked)
-        spike = of.where(slabs > most, 1 - most + 0 * slabs, backend.as_number(asked[..., 0]))
+        limited = asked * backend.column(most / of.clip(slabs, min=least), asked)
+        spike = of.where(slabs > least, 1 - most + 0 * slabs, backend.as_number(asked[..., 0]))
         weights = xp.where(self._places == 0, backend.column(spike, asked), limited)
         return replace(self, weights=xp.where(self.in_use(visible), weights, self.first))
 

@@ -1,0 +1,1 @@
+"""From the ends of the starts of the learned prior to one answer."""
