@@ -13,6 +13,7 @@ from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
 from cofem.fitting.memory import refuse_too_large
+from cofem.fitting.outlying import with_rows_named
 from cofem.fitting.silent import audible, with_all_rows
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
@@ -188,6 +189,8 @@ def fit(
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
+        n_data = [task.operator.shape[0] for task in heard.tasks]
+        post = with_rows_named(post, learned, n_data, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
     if found.warning is not None:
         warnings.warn(post.message, found.warning, stacklevel=2)
