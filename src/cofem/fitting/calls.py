@@ -22,7 +22,7 @@ from cofem.learning.cut import cut_at_zero
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
-from cofem.learning.recording import Callback
+from cofem.learning.recording import Callback, Listener
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.choosing import choose_method
@@ -175,7 +175,7 @@ def fit(
             kept.agree(group)
             began -= kept.seconds
         settings = Settings(
-            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
+            chosen, seed, max_iter, tol, watch and Listener(watch), kept, group,
             may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cofem.backend import Array
 from cofem.backend.distributed import Group
 from cofem.learning.loop import Keeper, Outcome
-from cofem.learning.recording import Callback
+from cofem.learning.recording import Callback, Listener
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
 from cofem.model.methods import Method
@@ -26,6 +26,11 @@ class Settings:
     keeper: Keeper | None = None
     group: Group | None = None
     may_sample: bool = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the callback has ended the fit: then nothing else begins."""
+        return isinstance(self.callback, Listener) and self.callback.stopped
 
 
 @dataclass(frozen=True)

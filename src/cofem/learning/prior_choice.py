@@ -62,6 +62,10 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    if settings.stopped:
+        best = _best_of(believed or ends, make, True, spent)
+        best.outcome.found.verdict = Verdict.STOPPED
+        return best
     even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
@@ -115,7 +119,7 @@ def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> li
         noise_units(model, given), make, given=given, max_iter=settings.max_iter,
         tol=settings.tol, callback=settings.callback, keeper=settings.keeper,
     )  # fmt: skip
-    if len(model.tasks) == 1 or given:
+    if len(model.tasks) == 1 or given or settings.stopped:
         return ends
     spent = int(ends[-1].found.history["products"][-1])
     return [
