@@ -35,10 +35,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Learned:
-    """A fit: under which prior, the model with its noise, and where it ended."""
+    """A fit: under which prior, the model with its noise, and where it ended.
+
+    ``method``: what ran in the end, where it is not what was asked for.
+    """
 
     prior: str
     model: Model
     outcome: Outcome
     sites: list[tuple[Array, Array]] | None = None
     marginals: Marginals | Draws | None = None
+    method: Method | None = None
