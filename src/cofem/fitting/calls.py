@@ -6,12 +6,14 @@ import contextlib
 import os
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
+from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
 from cofem.fitting.silent import audible, with_all_rows
@@ -180,10 +182,8 @@ def fit(
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
-        if which == "ard":
-            learned = sparse_bayes(heard, given, settings, kept)
-        else:
-            learned = learn(heard, which, given, settings)
+        run = sparse_bayes if which == "ard" else partial(learn, prior=which)
+        learned = unless_hard(partial(run, heard, given=given), heard, settings)
         if gone:
             learned = with_all_rows(learned, tasks, gone)
         found = learned.outcome.found

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from cofem.backend import Array
 from cofem.backend.distributed import Group
-from cofem.learning.loop import Keeper, Outcome
+from cofem.learning.checkpoint import Checkpoint
+from cofem.learning.loop import Outcome
 from cofem.learning.recording import Callback, Listener
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
@@ -23,7 +24,7 @@ class Settings:
     max_iter: int
     tol: float
     callback: Callback | None = None
-    keeper: Keeper | None = None
+    keeper: Checkpoint | None = None
     group: Group | None = None
     may_sample: bool = True
 
