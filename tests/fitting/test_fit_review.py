@@ -158,6 +158,25 @@ def test_a_callback_stops_quietly_with_any_truth():
     assert "callback" in post.message
 
 
+@pytest.mark.parametrize("at", [1, 12, 40, 70, 130])
+@pytest.mark.parametrize("options", [{}, {"prior": "ard"}, {"noise_precision": 25.0}])
+def test_nothing_begins_after_the_callback_has_ended_the_fit(at, options):
+    """Asked again, in the next start or by "ard", a callback that says so once was overheard."""
+    rng, calls = np.random.default_rng(5), []
+    phi = np.cumsum(rng.normal(size=(20, 90)), axis=1)  # coherent: the learned prior fails on it
+    phi, y = phi - phi.mean(axis=0), rng.normal(size=20)
+
+    def once(state):
+        calls.append(state.mean.copy())
+        return len(calls) == at
+
+    post = cofem.fit(phi, y, callback=once, method="cofem", max_iter=60, **options)
+    assert len(calls) <= at
+    if len(calls) == at:
+        assert not post.converged
+        assert post.message.startswith("stopped by the callback")
+
+
 def test_a_file_without_data_refuses_an_operator(tmp_path):
     phi, y = small()
     post = cofem.fit(phi, y, noise_precision=1e4, max_iter=3, tol=0)

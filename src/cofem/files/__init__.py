@@ -6,6 +6,7 @@ memory is asked for.
 """
 
 from cofem.files.fingerprints import fingerprint
+from cofem.files.hdf5 import require_hdf5
 from cofem.files.locking import only_writer
 from cofem.files.matlab import is_hdf5
 from cofem.files.reading import parsed, read_archive, read_array, read_matlab, read_matrix
@@ -25,5 +26,6 @@ __all__ = [
     "read_array",
     "read_matlab",
     "read_matrix",
+    "require_hdf5",
     "write_table",
 ]

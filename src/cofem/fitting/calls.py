@@ -6,13 +6,16 @@ import contextlib
 import os
 import time
 import warnings
+from functools import partial
 from typing import Any
 
 from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
+from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
+from cofem.fitting.outlying import with_rows_named
 from cofem.fitting.silent import audible, with_all_rows
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
@@ -21,7 +24,7 @@ from cofem.learning.cut import cut_at_zero
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.prior_choice import choose_prior, learn
-from cofem.learning.recording import Callback
+from cofem.learning.recording import Callback, Listener
 from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.choosing import choose_method
@@ -174,20 +177,20 @@ def fit(
             kept.agree(group)
             began -= kept.seconds
         settings = Settings(
-            chosen, seed, max_iter, tol, callback=watch, keeper=kept, group=group,
+            chosen, seed, max_iter, tol, watch and Listener(watch), kept, group,
             may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
-        if which == "ard":
-            learned = sparse_bayes(heard, given, settings, kept)
-        else:
-            learned = learn(heard, which, given, settings)
+        run = sparse_bayes if which == "ard" else partial(learn, prior=which)
+        learned = unless_hard(partial(run, heard, given=given), heard, settings)
         if gone:
             learned = with_all_rows(learned, tasks, gone)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
+        n_data = [task.operator.shape[0] for task in heard.tasks]
+        post = with_rows_named(post, learned, n_data, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
     if found.warning is not None:
         warnings.warn(post.message, found.warning, stacklevel=2)

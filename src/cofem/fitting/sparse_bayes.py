@@ -22,9 +22,9 @@ from cofem.rivals.registry import run_method
 SEARCH_TOL, SEARCH_ITERATIONS = 1e-4, 100
 
 
-def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint | None) -> Learned:
+def sparse_bayes(model: Model, given: bool, settings: Settings) -> Learned:
     """Run sparse Bayesian learning or a rival; estimate the noise first if it is not given."""
-    searched = 0
+    searched, kept = 0, settings.keeper
     if not given and model.sees_nothing:
         model = noise_units(model, False)  # all of y is noise
     elif not given:
@@ -34,35 +34,34 @@ def sparse_bayes(model: Model, given: bool, settings: Settings, kept: Checkpoint
         max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback, keeper=kept,
         group=settings.group,
     )  # fmt: skip
-    if settings.tol > 0 and careful(settings.method) != settings.method:
-        outcome = _once_more_if_coherent(model, outcome, settings)
+    method, other = settings.method, careful(settings.method, model)
+    if settings.tol > 0 and other != method and _misled(model, outcome, settings):
+        before = outcome.found.history["products"][-1]
+        outcome = run_method(
+            model, other, starting_precision(model, method), seed=settings.seed,
+            max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
+            group=settings.group,
+        )  # fmt: skip
+        searched, method = searched + int(before), other
+        what = "more probes" if other.name == CoFEM.name else "exact moments"
+        outcome.found.note = f"; with {what}, because columns of phi are coherent"
     history = outcome.found.history
     history["products"] = [p + searched for p in history["products"]]
-    return Learned("ard", model, outcome)
+    return Learned("ard", model, outcome, method=method)
 
 
-def _once_more_if_coherent(model: Model, outcome: Outcome, settings: Settings) -> Outcome:
-    """Run again with more probes where few were misled: columns in use have others like them."""
+def _misled(model: Model, outcome: Outcome, settings: Settings) -> bool:
+    """Whether few probes were misled: columns in use have others like them."""
     found = outcome.found
     if model.sparsifier is not None or found.verdict is Verdict.STOPPED:
-        return outcome
+        return False
     esteps = covariance_free_esteps(model, CoFEM(), settings.seed, settings.group)
     lowest = 1.0
     for estep, moments, report in zip(esteps, found.moments, outcome.reports, strict=True):
         ratio, products = lowest_at_end(estep, found.alpha, moments.mean, report.variance)
         found.history["products"][-1] += products
         lowest = min(lowest, ratio)
-    if lowest >= LOWEST_RATIO:
-        return outcome
-    again = run_method(
-        model, careful(settings.method), starting_precision(model, settings.method),
-        seed=settings.seed, max_iter=settings.max_iter, tol=settings.tol,
-        callback=settings.callback, group=settings.group,
-    )  # fmt: skip
-    history, before = again.found.history, found.history["products"][-1]
-    history["products"] = [p + before for p in history["products"]]
-    again.found.note = "; with more probes, because columns of phi are coherent"
-    return again
+    return lowest < LOWEST_RATIO
 
 
 def _with_estimated_noise(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from cofem.backend import Array
 from cofem.backend.distributed import Group
-from cofem.learning.loop import Keeper, Outcome
-from cofem.learning.recording import Callback
+from cofem.learning.checkpoint import Checkpoint
+from cofem.learning.loop import Outcome
+from cofem.learning.recording import Callback, Listener
 from cofem.learning.sites.marginals import Marginals
 from cofem.learning.supports.draws import Draws
 from cofem.model.methods import Method
@@ -23,17 +24,26 @@ class Settings:
     max_iter: int
     tol: float
     callback: Callback | None = None
-    keeper: Keeper | None = None
+    keeper: Checkpoint | None = None
     group: Group | None = None
     may_sample: bool = True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the callback has ended the fit: then nothing else begins."""
+        return isinstance(self.callback, Listener) and self.callback.stopped
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A fit: under which prior, the model with its noise, and where it ended."""
+    """A fit: under which prior, the model with its noise, and where it ended.
+
+    ``method``: what ran in the end, where it is not what was asked for.
+    """
 
     prior: str
     model: Model
     outcome: Outcome
     sites: list[tuple[Array, Array]] | None = None
     marginals: Marginals | Draws | None = None
+    method: Method | None = None

@@ -41,6 +41,10 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     ends = _ends(model, make, given, settings)
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
+    if settings.stopped:
+        best = best_of(believed or ends, make, bool(believed), spent)
+        best.outcome.found.verdict = Verdict.STOPPED
+        return best
     even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
@@ -76,12 +80,11 @@ def _ends(model: Model, make: EStepMaker, given: bool, settings: Settings) -> li
         noise_units(model, given), make, given=given, max_iter=settings.max_iter,
         tol=settings.tol, callback=settings.callback, keeper=settings.keeper,
     )  # fmt: skip
-    if len(model.tasks) == 1 or given:
+    if len(model.tasks) == 1 or given or settings.stopped:
         return ends
     spent = int(ends[-1].found.history["products"][-1])
-    stopped = any(end.found.verdict is Verdict.STOPPED for end in ends)
     certified = any(end.certificate is Certificate.GIVEN for end in ends)
-    if settings.tol > 0 and not (stopped or certified):
+    if settings.tol > 0 and not certified:
         # Tasks whose noise differs by much have no noise precision in common: the fit explains the
         # noise of some of them by coefficients. So each begins with one of its own.
         ends = learn_mixture(

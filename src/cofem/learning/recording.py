@@ -51,6 +51,35 @@ class IterationState:
 Callback = Callable[[IterationState], object]
 
 
+@final
+class Listener:
+    """The user's callback, which once it has ended the fit ends whatever asks it afterwards.
+
+    Parameters
+    ----------
+    callback : function
+
+    Examples
+    --------
+    >>> answers = [False, True, False]
+    >>> listener = Listener(lambda state: answers.pop(0))
+    >>> [listener(None) for _ in range(4)], listener.stopped, answers
+    ([False, True, True, True], True, [False])
+    """
+
+    def __init__(self, callback: Callback) -> None:
+        self._callback, self.stopped = callback, False
+
+    def __call__(self, state: Any) -> bool:
+        """Return whether the fit is to end; the callback is not asked twice about that."""
+        self.stopped = self.stopped or _is_true(self._callback(state))
+        return self.stopped
+
+
+def _is_true(answer: object) -> bool:
+    return isinstance(answer, (bool, np.bool_)) and bool(answer)
+
+
 def empty_history() -> dict[str, list[float]]:
     """Return a history with its columns and no rows."""
     names = ("iteration", "change", "log_evidence", "cg_steps", "products", "seconds")
@@ -156,8 +185,7 @@ class Recorder:
         if self._callback is not None:
             mean = _in_shape_of_z(self._by_task(means))
             state = IterationState(max_iter=self.max_iter, mean=mean, precision=alpha, **row)
-            answer = self._callback(state)
-            self._stopped = isinstance(answer, (bool, np.bool_)) and bool(answer)
+            self._stopped = _is_true(self._callback(state))
 
     @property
     def mean_settled(self) -> Verdict | None:

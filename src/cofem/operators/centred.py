@@ -96,11 +96,7 @@ class Centred(LinearOperator):
         return self._reflect(self.op._forward(x))
 
     def _adjoint(self, y: Array) -> Array:
-        xp = backend.namespace(y)
-        unit = self._unit(y)
-        along = _along(y, unit[1:])[..., None]
-        rest = y - along / (1 + unit[0]) * unit[1:]
-        return self.op._adjoint(xp.concat([-along, rest], axis=-1))
+        return self.op._adjoint(unreduced(y, self._unit(y)))
 
     def _gram(self, x: Array) -> Array:
         if self._cancels(x):
@@ -150,6 +146,16 @@ def centred(op: LinearOperator, direction: Array | None = None) -> tuple[LinearO
     left, whole = xp.max(xp.abs(columns), axis=1), xp.max(xp.abs(op.matrix), axis=0)
     columns = xp.where((left > ROUNDINGS * eps * whole)[:, None], columns, xp.zeros_like(columns))
     return Dense(xp.matrix_transpose(columns)), node
+
+
+def unreduced(y: Array, unit: Array) -> Array:
+    """Return data (…, N) without the constant along ``unit`` from their N − 1 rotated rows.
+
+    The adjoint of :meth:`Centred.reduce`.
+    """
+    along = _along(y, unit[1:])[..., None]
+    rest = y - along / (1 + unit[0]) * unit[1:]
+    return backend.namespace(y).concat([-along, rest], axis=-1)
 
 
 def _along(x: Array, vector: Array) -> Array:

@@ -25,7 +25,7 @@ def posterior_of(
     learned: Learned, method: Method, joint: bool, settings: dict[str, Any]
 ) -> Posterior:
     """Return the posterior, in task order; ``joint`` says whether it has an axis of tasks."""
-    model = learned.model
+    model, method = learned.model, learned.method or method
     found, reports = learned.outcome.found, learned.outcome.reports
     xp = backend.namespace(found.alpha)
     _add_report(found.history, reports)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cofem.files import require_hdf5
+
 
 def hdf5_file(path: Path) -> Any:
     """Open an HDF5 file for reading."""
@@ -12,6 +14,7 @@ def hdf5_file(path: Path) -> Any:
         import h5py
     except ImportError:
         raise ImportError(f"{path} is HDF5, which needs h5py: pip install h5py") from None
+    require_hdf5(path, "dff")
     try:
         return h5py.File(path, "r")
     except OSError as error:

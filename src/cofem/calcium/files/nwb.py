@@ -9,6 +9,7 @@ import numpy as np
 
 from cofem.calcium.files.extras import pynwb_module
 from cofem.calcium.files.reading import Traces
+from cofem.files import require_hdf5
 
 # Where traces lie: DfOverF before Fluorescence, for it needs no baseline.
 CONTAINERS = ("DfOverF", "Fluorescence")
@@ -79,6 +80,7 @@ def _events(pynwb: Any, result: Any) -> Any:
 
 
 def _opened(pynwb: Any, path: Path, mode: str) -> Any:
+    require_hdf5(path, "dff")
     try:
         return pynwb.NWBHDF5IO(str(path), mode)
     except Exception as error:  # foreign bytes can fail in any way

@@ -21,6 +21,7 @@ from cofem.learning.loop import run_em
 from cofem.learning.moments.registry import make_esteps, starting_precision
 from cofem.learning.starts import End, EStepMaker, calmed, noise_units, pruned_noise
 from cofem.learning.stopping import Verdict
+from cofem.model.choosing import choose_method
 from cofem.model.methods import CoFEM, Method
 from cofem.model.model import Model
 
@@ -40,8 +41,7 @@ def not_certified(
 
     First the iterations go on with small steps, and may still end at rest.
     """
-    stopped = any(end.found.verdict is Verdict.STOPPED for end in ends)
-    if settings.tol > 0 and not stopped:
+    if settings.tol > 0:
         calm = calmed(
             ends, make, max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
             spent=spent,
@@ -52,7 +52,7 @@ def not_certified(
         ends = [*(end for end in ends if end.rule is not calm.rule), calm]
     best = best_of(ends, make, False, spent)
     sparse = best if even is None else dense.unless_sparse(even, best, False)
-    if prior == "mixture" or stopped:  # after a stop nothing else begins
+    if prior == "mixture" or settings.stopped:  # after a stop nothing else begins
         why = _trusted(ends).certificate.value
         sparse.outcome.found.troubles.append(
             f'the learned prior cannot be trusted here: {why}; use prior="ard"'
@@ -60,7 +60,7 @@ def not_certified(
         return sparse
     spent = int(best.outcome.found.history["products"][-1])
     ard = _instead(model, _trusted(ends), given, make, settings, spent)
-    esteps = make_esteps(ard.model, settings.method, settings.seed, settings.group)
+    esteps = make_esteps(ard.model, ard.method or settings.method, settings.seed, settings.group)
     value, products = evidence_of_ard(ard.outcome, ard.model, esteps)
     ard.outcome.found.history["products"][-1] += products
     ahead = sparse.outcome.reports[0].log_evidence - value
@@ -91,7 +91,7 @@ def _instead(
             model = model.with_noise(end.rule.noise_precisions)
         else:
             model, spent = with_pruned_noise(model, make, settings, spent)
-    method = careful(settings.method)
+    method = careful(settings.method, model)
     esteps = make_esteps(model, method, settings.seed, settings.group)
     outcome = run_em(
         model, esteps, starting_precision(model, method),
@@ -101,7 +101,7 @@ def _instead(
     found.history["products"] = [p + spent for p in found.history["products"]]
     why = end.certificate.value
     found.note = f'; prior "ard", because the learned prior was not certified: {why}'
-    return Learned("ard", model, outcome)
+    return Learned("ard", model, outcome, method=method)
 
 
 def with_pruned_noise(
@@ -115,12 +115,16 @@ def with_pruned_noise(
     return model.with_noise(found), spent + products
 
 
-def careful(method: Method) -> Method:
-    """Return CoFEM's options for columns that are coherent; other methods are exact.
+def careful(method: Method, model: Model) -> Method:
+    """Return what takes CoFEM's place where columns are coherent; other methods are exact.
 
     If expectation propagation fails on the columns, one number for all cavities is wrong for them,
-    and a few probes do not find out which of several similar columns are non-zero. With 16 probes,
-    solved to 1e-3 and without shrinkage, the answers are those of exact EM
-    (``docs/notes/probes.md``). Options that the user has changed are not replaced.
+    and a few probes do not find out which of several similar columns are non-zero. Exact moments
+    do, and where "auto" would choose them they also cost less. Elsewhere 16 probes, solved to 1e-3
+    and without shrinkage, give the answers of exact EM (``docs/notes/probes.md``). Options that the
+    user has changed are not replaced.
     """
-    return CoFEM(**COHERENT) if method == CoFEM() else method
+    if method != CoFEM():
+        return method
+    chosen = choose_method("auto", model)
+    return CoFEM(**COHERENT) if chosen == method else chosen

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cofem.files import require_hdf5
 from cofem.mri.files.grid import Readout, calibration_on_grid, on_grid, scanner_affine
 from cofem.mri.scanner.coils import noise_covariance
 
@@ -25,6 +26,7 @@ def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:
     that are for calibration alone are kept apart.
     """
     ismrmrd = ismrmrd_or_refuse()
+    require_hdf5(file, "path")
     try:
         dataset = ismrmrd.Dataset(str(file), "dataset", create_if_needed=False, mode="r")
     except TypeError:  # before ismrmrd 1.14

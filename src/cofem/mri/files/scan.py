@@ -9,7 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from cofem.files import is_hdf5, parsed, path_of, read_archive, read_array, read_matlab
+from cofem.files import (
+    is_hdf5,
+    parsed,
+    path_of,
+    read_archive,
+    read_array,
+    read_matlab,
+    require_hdf5,
+)
 from cofem.mri.files.mrd import read_mrd
 from cofem.mri.files.twix import read_twix
 
@@ -173,7 +181,7 @@ def _bart(file: Path) -> Scan:
 
 def _matlab(file: Path, coils: bool | None) -> Scan:
     if is_hdf5(file):  # its axes are the other way round
-        with _h5py().File(file, "r") as archive:
+        with _hdf5_file(file) as archive:
             arrays = {k: _complex(v[()]).T for k, v in archive.items() if hasattr(v, "shape")}
     else:
         arrays = read_matlab(file, "path")
@@ -192,11 +200,11 @@ def _matlab(file: Path, coils: bool | None) -> Scan:
 
 def _hdf5(file: Path, index: int | None) -> Scan:
     """ISMRMRD where a group has a header, fastMRI where there is a dataset kspace."""
-    with _h5py().File(file, "r") as archive:
+    with _hdf5_file(file) as archive:
         is_fastmri = "kspace" in archive
     if not is_fastmri:
         return Scan(**read_mrd(file, index))
-    with _h5py().File(file, "r") as archive:
+    with _hdf5_file(file) as archive:
         data = archive["kspace"]
         slices = data.shape[0]
         chosen = slices // 2 if index is None else index
@@ -232,9 +240,10 @@ def _complex(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _h5py() -> Any:
+def _hdf5_file(file: Path) -> Any:
     try:
         import h5py
     except ImportError:
         raise ImportError("this file needs h5py: pip install h5py") from None
-    return h5py
+    require_hdf5(file, "path")
+    return h5py.File(file, "r")
