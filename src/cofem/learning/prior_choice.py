@@ -42,9 +42,9 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
     if settings.stopped:
-        best = best_of(believed or ends, make, bool(believed), spent)
-        best.outcome.found.verdict = Verdict.STOPPED
-        return best
+        last = best_of(believed or ends, make, bool(believed), spent)
+        last.outcome.found.verdict = Verdict.STOPPED
+        return last
     even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
