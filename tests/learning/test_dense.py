@@ -1,15 +1,12 @@
 """The dense end: one normal prior for all coordinates, where z has no zeros to find."""
 
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.special import comb
 from scipy.stats import multivariate_normal
 
 import cofem
 from cofem.learning import dense
-from cofem.learning.dense import unless_ard
 from cofem.learning.moments import spectrum as found_spectrum
 from cofem.learning.moments.spectrum import by_lanczos, factorised, spectrum
 from cofem.learning.stopping import Verdict
@@ -199,19 +196,3 @@ def test_complex_and_single_precision():
     single = cofem.fit(phi.astype(np.complex64), y.astype(np.complex64))
     assert single.mean.dtype == np.complex64
     np.testing.assert_allclose(single.mean, post.mean, atol=1e-3)
-
-
-@pytest.mark.parametrize(("beyond", "winner"), [(-0.1, "dense"), (0.1, "ard")])
-def test_ard_pays_for_its_choice_of_coordinates_and_for_each_precision(beyond, winner, monkeypatch):
-    """Which 10 of 100 coordinates: one of C(100, 10) sets; and two for each of their precisions."""
-    monkeypatch.setattr(dense, "weighed", lambda fit, *_: fit)
-
-    def fit(log_evidence, freedom):
-        found = SimpleNamespace(moments=[SimpleNamespace(freedom=freedom)])
-        outcome = SimpleNamespace(found=found, reports=[SimpleNamespace(log_evidence=log_evidence)])
-        task = SimpleNamespace(operator=SimpleNamespace(shape=(30, 100)))
-        return SimpleNamespace(model=SimpleNamespace(n_unknowns=100, tasks=[task]), outcome=outcome)
-
-    cost = np.log(comb(100, 10)) + 20
-    fits = {"dense": fit(-7.0, 30.0), "ard": fit(-7.0 + cost + 1 + beyond, 10.0)}
-    assert unless_ard(fits["dense"], fits["ard"]) is fits[winner]

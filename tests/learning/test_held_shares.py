@@ -9,8 +9,9 @@ import pytest
 from learning_cases import drawn
 
 import cofem
-from cofem.learning import best_end, dense, held_shares
+from cofem.learning import dense
 from cofem.learning.certificate import Certificate
+from cofem.learning.ends import best_end, held_shares
 from cofem.learning.ends.best_end import best_of
 from cofem.learning.ends.held_shares import HeldShares
 from cofem.learning.learned import Settings

@@ -1,13 +1,15 @@
 """What the coefficients that a fit names explain, and the choice between fits by it."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import cofem
-from cofem.learning.ends.named import PRECISION_COST, evidence_of_set
+from cofem.learning.ends.named import PRECISION_COST, evidence_of_ard, evidence_of_set
+from cofem.learning.loop import Outcome
 from cofem.learning.moments.exact import CholeskyEStep, WoodburyEStep
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Autoregressive, Dense
@@ -30,6 +32,36 @@ def test_evidence_of_a_set_is_that_of_the_normal_prior_on_it(step, kind):
     expected = sum(multivariate_normal(np.zeros(12), cov).logpdf(y) for y in ys)
     sets, k = (math.comb(4, 1), 1) if kind == "groups" else (math.comb(8, 2), 2)
     assert found == pytest.approx(expected - math.log(sets) - PRECISION_COST * k, abs=1e-4)
+
+
+def test_ard_pays_for_its_choice_of_coordinates_and_for_each_precision():
+    """Two similar columns share a coefficient: none of them is clear, and all precisions count."""
+    rng = np.random.default_rng(5)
+    phi = rng.standard_normal((20, 9))
+    phi[:, 1] = phi[:, 0] + 1e-3 * rng.standard_normal(20)
+    y = 5 * (phi[:, 0] + phi[:, 1])
+    model = Model((Task(Dense(phi), y, 100.0),), Tie())
+    esteps = [WoodburyEStep(family, model.like) for family in model.families]
+    alpha = np.full(9, 1e6)
+    alpha[:2] = 1 / 25
+    moments = esteps[0].moments(alpha, None, 1, False)
+    report = esteps[0].report(alpha, moments)
+    assert np.all(np.abs(moments.mean[0]) < 1.96 * np.sqrt(report.variance))
+    outcome = Outcome(SimpleNamespace(alpha=alpha, moments=[moments]), [report])
+    found, _ = evidence_of_ard(outcome, model, esteps)
+    k = moments.freedom
+    sets = math.lgamma(10) - math.lgamma(k + 1) - math.lgamma(10 - k)
+    assert found == pytest.approx(report.log_evidence - sets - PRECISION_COST * k, abs=1e-9)
+    # A column that is clear is one set of nine; all precisions explain no more.
+    alpha = np.full(9, 1e10)
+    alpha[4] = 1.0
+    model = Model((Task(Dense(phi), 2 * phi[:, 4], 100.0),), Tie())
+    esteps = [WoodburyEStep(family, model.like) for family in model.families]
+    moments = esteps[0].moments(alpha, None, 1, False)
+    report = esteps[0].report(alpha, moments)
+    outcome = Outcome(SimpleNamespace(alpha=alpha, moments=[moments]), [report])
+    found, _ = evidence_of_ard(outcome, model, esteps)
+    assert found == pytest.approx(report.log_evidence - math.log(9) - PRECISION_COST, abs=0.05)
 
 
 def spike_train(seed, pole, n=600, k=10, sigma=0.1):
