@@ -12,9 +12,8 @@ from cofem.mri.files.grid import Readout, calibration_on_grid, on_grid, scanner_
 from cofem.mri.scanner.coils import noise_covariance
 
 ROUNDING = 1e-6  # of trajectories, which are kept in single precision
-LEAST_VOLUME = (
-    0.5  # of three directions of length one at right angles it is 1; converters leave zeros
-)
+# Of three directions of length one at right angles it is 1; some converters leave zeros.
+LEAST_VOLUME = 0.5
 
 
 def read_mrd(file: Path, index: int | None = None) -> dict[str, Any]:

@@ -109,7 +109,6 @@ def fit_image(
     seed: int,
     callback: Callable[[Progress], None] | None = None,
     phase: np.ndarray | None = None,
-    guess: np.ndarray | None = None,
 ) -> ImageFit:
     """Learn edges, noise and phase.
 
@@ -125,13 +124,10 @@ def fit_image(
         As for :func:`cofem.mri.reconstruct`.
     phase : array (L, P), optional
         exp(iφ) as another fit found it; it is taken as it is.
-    guess : array (L, *shape), optional
-        exp(iφ) to start with, in place of what the centre of k-space says.
     """
     first = None
     if smooth.any() and not real:
-        known = guess if phase is None else phase.reshape(-1, *data.shape)
-        first = data.first_phase(smooth) if known is None else known
+        first = data.first_phase(smooth) if phase is None else phase.reshape(-1, *data.shape)
     encoding = data.encoding(real, first)
     kspace = backend.from_numpy(data.kspace, data.like)
     xp = backend.namespace(kspace)
@@ -153,7 +149,6 @@ def fit_image(
         scaled = np.maximum(noise_std, least) / units[:, 0]
         given = xp.astype(backend.from_numpy(scaled, data.like), xp.float32)
     ceiling = xp.astype(backend.from_numpy(most, data.like), xp.float32)
-    model.guessed = guess is not None
     learned = learn(model, given, callback, ceiling)
     phases: Any = 1.0
     if first is not None:

@@ -101,10 +101,8 @@ def filters_of(evidence: Evidence, data: Measured) -> np.ndarray:
     def at(radius: np.ndarray, curve: np.ndarray) -> np.ndarray:
         return np.asarray(np.interp(np.log(np.maximum(radius, CENTRES[0])), places, curve))
 
-    radius, reach = (
-        data.image_radius(),
-        np.tile(data.reach(), (data.n_sets, *[1] * len(data.shape))),
-    )
+    radius = data.image_radius()
+    reach = np.tile(data.reach(), (data.n_sets, *[1] * len(data.shape)))
     logs = [
         (1 - AS_AT_EDGE) * at(radius, curve) + AS_AT_EDGE * at(edge, curve)
         for curve, edge in zip(curves, reach, strict=True)

@@ -78,7 +78,6 @@ class ImageModel:
         self.n_contrasts = len(samples)
         self.phase: Array | None = None  # of complex images, (L, P): what was turned away
         self.field: PhaseField | None = None
-        self.guessed = False  # whether the phase to start with is that of another fit
         if self.smooth.any() and not turned:
             waves = Cosines(encoding.shape, centered)
             self.field = PhaseField(waves, self.smooth, self._image)

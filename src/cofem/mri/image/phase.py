@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.fft
-from scipy import ndimage
 
 from cofem import backend
 from cofem.backend import Array
@@ -61,21 +60,6 @@ def _window(mask: np.ndarray) -> np.ndarray:
         wave = np.exp(-0.5 * (np.fft.fftfreq(side, 1 / side) / width) ** 2)
         window = window * wave.reshape([-1 if i == axis else 1 for i in range(mask.ndim)])
     return window
-
-
-def on_finer_grid(phase: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return exp(iφ) (L, …) of the same field of view with smaller pixels, (L, *shape).
-
-    Examples
-    --------
-    >>> np.round(on_finer_grid(np.array([[1, 1j, -1, -1j]]), (8,)), 2)[0, :3]
-    array([1.  +0.j  , 0.71+0.71j, 0.  +1.j  ])
-    """
-    sides = [np.arange(n) * m / n for n, m in zip(shape, phase.shape[1:], strict=True)]
-    places = np.meshgrid(*sides, indexing="ij")
-    found = np.stack([ndimage.map_coordinates(x, places, order=1, mode="grid-wrap") for x in phase])
-    size = np.abs(found)
-    return np.where(size > 0, found / np.where(size > 0, size, 1), 1.0)
 
 
 def unit_phase(parts: Array) -> Array:

@@ -15,7 +15,6 @@ from cofem.mri.image.held_out import Evidence, choose_folds, not_predicted
 from cofem.mri.image.hidden import Hidden
 from cofem.mri.image.intervals import Spread, dark_pixels
 from cofem.mri.image.options import ImageOptions
-from cofem.mri.image.phase import on_finer_grid
 from cofem.mri.image.rule import Learned
 from cofem.mri.result import Reconstruction
 
@@ -70,12 +69,9 @@ def reconstruct_image(
     def fitted(kept: Measured, chosen: np.ndarray, phase: np.ndarray | None = None) -> ImageFit:
         return fit_image(kept, real, noise_std, chosen, coarse, seed, count.stage(), phase)
 
-    guess = None
     if choose:
-        smooth, guess = _chosen_phase(fitted, data, seed)
-    final = fit_image(
-        data, real, noise_std, smooth, options, seed, count.stage(callback), guess=guess
-    )
+        smooth = _chosen_phase(fitted, data.coarser(), seed)
+    final = fit_image(data, real, noise_std, smooth, options, seed, count.stage(callback))
     for index, left_out in enumerate(folds):
         # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
         fold = fitted(data.without(left_out), smooth, final.phases if smooth.any() else None)
@@ -96,27 +92,22 @@ def _needs_phase(data: Measured) -> bool:
 
 def _chosen_phase(
     fitted: Callable[[Measured, np.ndarray], ImageFit], data: Measured, seed: int
-) -> tuple[np.ndarray, np.ndarray | None]:
+) -> np.ndarray:
     """Fit with and without a smooth phase; the better predicts left-out samples better.
 
-    Large pixels are enough for that, and a quarter of the work. Returns the choice and the phase
-    that was found, (L, *shape), to start with.
+    Large pixels are enough for that, and a quarter of the work.
     """
-    n_contrasts, coarse = len(data.mask), data.coarser()
-    left_out = choose_folds(coarse, 1, seed)
+    n_contrasts = len(data.mask)
+    left_out = choose_folds(data, 1, seed)
     if not left_out:
-        return np.ones(n_contrasts, dtype=bool), None
-    kept = coarse.without(left_out[0])
-    scores, phases = [], np.empty(0)
+        return np.ones(n_contrasts, dtype=bool)
+    kept = data.without(left_out[0])
+    scores = []
     for value in (False, True):
         fit = fitted(kept, np.full(n_contrasts, value))
-        pairs = zip(not_predicted(fit, coarse), left_out[0], strict=True)
+        pairs = zip(not_predicted(fit, data), left_out[0], strict=True)
         scores.append(np.array([power[..., chosen].sum() for power, chosen in pairs]))
-        phases = fit.phases
-    smooth = np.asarray(scores[1] < scores[0])
-    guess = on_finer_grid(phases.reshape(n_contrasts, *coarse.shape), data.shape)
-    guess[~smooth] = 1
-    return smooth, guess
+    return np.asarray(scores[1] < scores[0])
 
 
 def _report(

@@ -105,7 +105,7 @@ class ImageRule:
         self.learned = self._first_state()
         self.noises: list[np.ndarray] = []
         self._window = Window()
-        self._free = 0 if model.field is None or model.guessed else FREE_ITERATIONS
+        self._free = 0 if model.field is None else FREE_ITERATIONS
         self._iteration, self._change = 0, np.inf
         self._matrix: ImagePrecision | None = None
         self._solutions: Array = self.learned.mean
@@ -150,7 +150,7 @@ class ImageRule:
     def advance(self) -> None:
         """Learn the next phase, noise and edges."""
         state, model, matrix = self.learned, self.model, self._matrix
-        if model.field is not None and self._iteration == self._free > 0:
+        if model.field is not None and self._iteration == self._free:
             self._restart()
             return
         if matrix is None:
