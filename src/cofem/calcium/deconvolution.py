@@ -22,7 +22,7 @@ from cofem.solvers.threads import as_done
 
 # Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
 # median cell beyond one of these is in per cent, or raw.
-PLAUSIBLE_NOISE, PLAUSIBLE_PEAK = 0.5, 15.0
+PLAUSIBLE_NOISE, PLAUSIBLE_PEAK, PEAK_PERCENTILE = 0.5, 15.0, 99.9
 GOES_WITH_OTHERS = (
     "the trace goes with the mean of the other cells: neuropil was left in, or the field moved, "
     "or all fire together; many events may be no spikes of this cell"
@@ -257,7 +257,7 @@ def _doubt_about_units(rows: np.ndarray, settings: Settings) -> str:
         seen = row[np.isfinite(row)]
         if len(seen) >= MIN_FRAMES and np.ptp(seen) > 0:
             noise.append(white_noise(row, settings.framerate))
-            peak.append(float(np.percentile(seen, 99.9) - np.median(seen)))
+            peak.append(float(np.percentile(seen, PEAK_PERCENTILE) - np.median(seen)))
     if noise and np.median(noise) > PLAUSIBLE_NOISE:
         return f"the noise of dff has a standard deviation of {np.median(noise):.3g}"
     if peak and np.median(peak) > PLAUSIBLE_PEAK:

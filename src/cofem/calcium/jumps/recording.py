@@ -32,6 +32,8 @@ SURE = 4.0
 SHARED, ENOUGH_CELLS = 0.5, 6
 # Standard error of the logarithm of a median of |x|, x ~ N(0, 1), times the root of its number.
 ERROR_OF_MEDIAN = 1.2
+# Against a division by zero: a line of one frame.
+TINY = 1e-300
 
 
 def course(baseline: np.ndarray) -> tuple[float, float]:
@@ -52,7 +54,7 @@ def course(baseline: np.ndarray) -> tuple[float, float]:
 def line_of(n: int) -> np.ndarray:
     """Return a line of n frames with mean 0 and variance 1."""
     line = np.arange(n) - (n - 1) / 2
-    return np.asarray(line / max(float(np.std(line)), 1e-300))
+    return np.asarray(line / max(float(np.std(line)), TINY))
 
 
 def top_noise(y: np.ndarray) -> tuple[float, float]:
