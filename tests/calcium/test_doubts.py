@@ -171,3 +171,13 @@ def test_the_noise_at_the_top_is_that_of_the_top():
         assert abs(np.log(ratio / share)) < 4 * error + 0.02
     for trace in (np.zeros(500), np.arange(15.0)):
         assert top_noise(trace) == (1.0, np.inf)
+
+
+def test_neuropil_that_was_left_in_is_said():
+    """Eight cells under one neuropil; without it, and of single cells, nothing is said."""
+    cells, _ = simulate(n_cells=8, n_frames=1200, framerate=RATE, seed=31)
+    others, _ = simulate(n_cells=24, n_frames=1200, framerate=RATE, rate=2.0, seed=32)
+    under = cells + 2 * others.mean(axis=0)
+    words, given = "goes with the mean of the other", {"tau_d": 0.7, "tau_r": 0.05}
+    assert said(under, words, **given) >= 7
+    assert said(cells, words, **given) == said(under[:3], words, **given) == 0

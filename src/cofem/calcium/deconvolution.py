@@ -15,13 +15,18 @@ from cofem.calcium.arguments import levels_of, settings_of, traces_of
 from cofem.calcium.at_once.fitting import fit_together
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, fit_cell
 from cofem.calcium.jumps.fitting import fit_jumps
+from cofem.calcium.jumps.recording import SHARED, shared
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
 from cofem.calcium.traces import white_noise
 from cofem.solvers.threads import as_done
 
 # Of dF/F as a fraction the noise is a few hundredths, and peaks are seldom above five. The
 # median cell beyond one of these is in per cent, or raw.
-PLAUSIBLE_NOISE, PLAUSIBLE_PEAK = 0.5, 15.0
+PLAUSIBLE_NOISE, PLAUSIBLE_PEAK, PEAK_PERCENTILE = 0.5, 15.0, 99.9
+GOES_WITH_OTHERS = (
+    "the trace goes with the mean of the other cells: neuropil was left in, or the field moved, "
+    "or all fire together; many events may be no spikes of this cell"
+)
 # So many cells, spread over all, tell the unit.
 CELLS_LOOKED_AT = 50
 
@@ -200,6 +205,11 @@ def _result(
     settings: Settings,
 ) -> Deconvolution:
     messages = {i: text for i, text in enumerate(cells["message"]) if text}
+    if settings.jumps:
+        for i, much in enumerate(shared(np.atleast_2d(traces))):
+            if much > SHARED:
+                told = (messages[i], GOES_WITH_OTHERS) if i in messages else (GOES_WITH_OTHERS,)
+                messages[i] = "; ".join(told)
     _warn(traces, messages, settings)
     single = traces.ndim == 1
     arrays: dict[str, Any] = {name: a[0] if single else a for name, a in over.items()}
@@ -247,7 +257,7 @@ def _doubt_about_units(rows: np.ndarray, settings: Settings) -> str:
         seen = row[np.isfinite(row)]
         if len(seen) >= MIN_FRAMES and np.ptp(seen) > 0:
             noise.append(white_noise(row, settings.framerate))
-            peak.append(float(np.percentile(seen, 99.9) - np.median(seen)))
+            peak.append(float(np.percentile(seen, PEAK_PERCENTILE) - np.median(seen)))
     if noise and np.median(noise) > PLAUSIBLE_NOISE:
         return f"the noise of dff has a standard deviation of {np.median(noise):.3g}"
     if peak and np.median(peak) > PLAUSIBLE_PEAK:

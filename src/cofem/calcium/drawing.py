@@ -15,6 +15,8 @@ from cofem.solvers.banded import factors as banded
 BLUE, ORANGE, GREY, BLACK = "#0072B2", "#D55E00", "#999999", "#000000"
 # More seconds than this run into each other at the width of a page.
 READABLE_SECONDS = 60.0
+# So many standard deviations to either side hold 95 % of a normal law.
+WITHIN_95 = 1.96
 _BAND_DRAWS = 48
 
 
@@ -91,7 +93,7 @@ def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.
     """
     row = np.atleast_2d(result.denoised)[cell].astype(np.float64)
     if result.model == "jumps":
-        reach = 1.96 * np.atleast_2d(result.denoised_std)[cell].astype(np.float64)
+        reach = WITHIN_95 * np.atleast_2d(result.denoised_std)[cell].astype(np.float64)
         return row - reach, row + reach
     try:
         kernel, x, beta, alpha = model_of(result, cell)
@@ -109,7 +111,7 @@ def fluorescence_band(result: Deconvolution, cell: int) -> tuple[np.ndarray, np.
         above = c if result.response == "linear" else log_response_inverse(c)
         return np.asarray(above + level)
 
-    return back(mean - 1.96 * spread), back(mean + 1.96 * spread)
+    return back(mean - WITHIN_95 * spread), back(mean + WITHIN_95 * spread)
 
 
 def busiest(

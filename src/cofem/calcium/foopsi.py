@@ -17,6 +17,19 @@ import numpy as np
 from scipy.linalg import solveh_banded
 from scipy.signal import lfilter
 
+from cofem.calcium.traces import HALF_NORMAL_MEDIAN
+
+# A silent trace has jumps of at least this many noises.
+LEAST_JUMP = 1e-3
+# The barrier falls by this factor, as in Boyd & Vandenberghe 2004, § 11.3.1; at each weight so
+# many of Newton's steps, until the next would gain this share of the barrier's duality gap.
+BARRIER_FALL, NEWTON_STEPS, GAP_SHARE = 10.0, 50, 1e-3
+# Armijo's rule (ibid., § 9.2): the share of the slope that a step must gain, and a step so
+# small that rounding ends it.
+ARMIJO, LEAST_STEP = 0.01, 1e-10
+# A step keeps this share of the way to the nearest bound (the usual fraction to the boundary).
+TO_BOUNDARY = 0.99
+
 
 def fast_oopsi(
     y: np.ndarray, gamma: float, noise_std: float | None = None, tol: float = 1e-5
@@ -45,11 +58,11 @@ def fast_oopsi(
         raise ValueError(f"gamma must be between 0 and 1, got {gamma!r}")
     y = np.asarray(y, dtype=np.float64)
     if noise_std is None:
-        noise_std = 1.4826 * float(np.median(np.abs(y - np.median(y))))
+        noise_std = float(np.median(np.abs(y - np.median(y)))) / HALF_NORMAL_MEDIAN
     if not noise_std > 0:
         raise ValueError(f"noise_std must be positive, got {noise_std!r}")
     # The mean trace is the mean jump/(1 − γ); a silent trace has jumps of one noise.
-    mean_jump = max(float(np.mean(y)) * (1 - gamma), 1e-3 * noise_std * (1 - gamma))
+    mean_jump = max(float(np.mean(y)) * (1 - gamma), LEAST_JUMP * noise_std * (1 - gamma))
     return noise_std * _interior_point(y / noise_std, gamma, noise_std / mean_jump, tol)
 
 
@@ -61,7 +74,7 @@ def _interior_point(y: np.ndarray, gamma: float, rate: float, tol: float) -> np.
     slope[-1] = rate
     weight = 1.0
     while weight > tol:
-        for _ in range(50):
+        for _ in range(NEWTON_STEPS):
             pull = weight / n
             gradient = c - y + slope - _transposed(pull, gamma)
             bands = _hessian(weight / n**2, gamma)
@@ -73,17 +86,17 @@ def _interior_point(y: np.ndarray, gamma: float, rate: float, tol: float) -> np.
                 there = c + size * step
                 n_there = _jumps(there, gamma)
                 if np.all(n_there > 0) and (
-                    _objective(y, there, n_there, slope, weight) <= before + 0.01 * size * falling
+                    _objective(y, there, n_there, slope, weight) <= before + ARMIJO * size * falling
                 ):
                     break
                 size /= 2
-                if size < 1e-10:
+                if size < LEAST_STEP:
                     n_there, there = n, c
                     break
             n, c = n_there, there
-            if -falling < 1e-3 * weight * len(y) or size < 1e-10:
+            if -falling < GAP_SHARE * weight * len(y) or size < LEAST_STEP:
                 break
-        weight /= 10
+        weight /= BARRIER_FALL
     return n
 
 
@@ -123,4 +136,4 @@ def _longest(n: np.ndarray, change: np.ndarray) -> float:
     shrinking = change < 0
     if not shrinking.any():
         return 1.0
-    return float(min(1.0, 0.99 * np.min(-n[shrinking] / change[shrinking])))
+    return float(min(1.0, TO_BOUNDARY * np.min(-n[shrinking] / change[shrinking])))

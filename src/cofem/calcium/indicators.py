@@ -19,6 +19,9 @@ import scipy.signal
 
 # For an indicator that nobody named: the rise of the GCaMPs in use.
 GENERIC_RISE = 0.05
+# The grid on which the delay of a kernel is computed: steps of this share of a rise, for so many
+# decays, of which no more than so many rises matter; a model's rise stays below its decay.
+STEPS_PER_RISE, DECAYS, RISES, BELOW_DECAY = 64, 6, 200, 0.99
 
 
 class Indicator(NamedTuple):
@@ -145,13 +148,15 @@ def latency(tau_d: float, tau_r_model: float, tau_r: float) -> float:
     """
     if tau_r <= tau_r_model:
         return 0.0
-    step = tau_r / 64
+    step = tau_r / STEPS_PER_RISE
     # A decay of many rises is as good as none: the peak lies near the rise.
-    t = np.arange(math.ceil(6 * min(tau_d, 200 * tau_r) / step)) * step
+    t = np.arange(math.ceil(DECAYS * min(tau_d, RISES * tau_r) / step)) * step
 
     def kernel(rise: float) -> np.ndarray:
         decay = np.exp(-t / tau_d)
-        return np.asarray(decay if rise == 0 else decay - np.exp(-t / min(rise, 0.99 * tau_d)))
+        return np.asarray(
+            decay if rise == 0 else decay - np.exp(-t / min(rise, BELOW_DECAY * tau_d))
+        )
 
     overlap = scipy.signal.fftconvolve(kernel(tau_r), kernel(tau_r_model)[::-1])[len(t) - 1 :]
     return float(np.argmax(overlap)) * step

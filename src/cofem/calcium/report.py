@@ -19,6 +19,9 @@ from cofem.calcium.result import Deconvolution
 POINTS = 2400
 # Below this ratio of signal to noise events are hardly told from noise.
 LOW_SNR = 3.0
+# The signal is what one frame in a hundred reaches. Events are listed from this probability on,
+# and counted from the second.
+PEAK_PERCENTILE, LISTED_ABOVE, SURE = 99.0, 0.3, 0.5
 COLUMNS = (
     ("cell", "cell", "its row in the file"),
     ("rate", "spikes/s", "expected number of spikes per second, known to a factor of two"),
@@ -55,7 +58,7 @@ def report_page(result: Deconvolution, title: str, cells: np.ndarray | None = No
     (True, False)
     """
     names = np.arange(result.n_cells) if cells is None else cells
-    table = result.events(0.3)
+    table = result.events(LISTED_ABOVE)
     of_cell = np.split(table, np.searchsorted(table["cell"], np.arange(1, result.n_cells)))
     rows = [_row(result, i, int(names[i]), of_cell[i]) for i in range(result.n_cells)]
     data = {
@@ -82,8 +85,8 @@ def _row(result: Deconvolution, i: int, name: int, events: np.ndarray) -> dict[s
     seconds = max(1, int(np.count_nonzero(np.isfinite(row["dff"])))) / result.framerate
     above = row["denoised"] - row["baseline"]
     usable = bool(np.all(np.isfinite(above))) and row["noise_std"] > 0
-    snr = float(np.percentile(above, 99)) / row["noise_std"] if usable else math.nan
-    sure = events[events["probability"] >= 0.5]
+    snr = float(np.percentile(above, PEAK_PERCENTILE)) / row["noise_std"] if usable else math.nan
+    sure = events[events["probability"] >= SURE]
     flags = [result.messages[i]] if i in result.messages else []
     if row["at_limit"] and not any("decay time" in text for text in flags):
         flags.append("decay at the end of the search")

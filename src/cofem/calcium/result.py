@@ -14,6 +14,8 @@ from cofem.calcium.jumps.counting import in_words, split
 from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
+# A repr counts the events of no more cells than these: it must be quick.
+CELLS_COUNTED = 1000
 OVER_FRAMES = (
     "spikes", "mean", "std", "prob_active", "denoised", "baseline", "precision", "spike_counts",
     "denoised_std",
@@ -234,7 +236,7 @@ class Deconvolution:
         return banded_result.posterior_of_z(self, cell)
 
     def __repr__(self) -> str:
-        events = len(self.events()) if self.n_cells <= 1000 else "many"
+        events = len(self.events()) if self.n_cells <= CELLS_COUNTED else "many"
         done = int(np.count_nonzero(self.converged))
         return (
             f"Deconvolution({self.n_cells} cells, {self.spikes.shape[-1]} frames at "

@@ -8,6 +8,12 @@ import numpy as np
 from scipy.ndimage import gaussian_filter1d
 from scipy.signal import fftconvolve
 
+# Bouts: the standard deviation of the logarithm of the rate (by guess: three times the mean or a
+# third of it), and the seconds over which it is smooth. Drift is smooth over more.
+BOUTS, BOUT_SECONDS, DRIFT_SECONDS = 1.2, 1.0, 15.0
+# The response is followed for so many decay times: exp(−8) of it is left.
+DECAYS = 8
+
 
 def simulate(
     n_cells: int = 10,
@@ -68,17 +74,17 @@ def simulate(
         raise ValueError(f"n_cells and n_frames must be at least 1, got {n_cells}, {n_frames}")
     rng = np.random.default_rng(seed)
     shape = (n_cells, n_frames)
-    bouts = np.exp(1.2 * _slow(rng, shape, 1.0 * framerate))
+    bouts = np.exp(BOUTS * _slow(rng, shape, BOUT_SECONDS * framerate))
     bouts *= rate / bouts.mean(axis=1, keepdims=True)
     spikes = rng.poisson(bouts / framerate)
-    t = np.arange(math.ceil(8 * tau_d * framerate) + 1) / framerate
+    t = np.arange(math.ceil(DECAYS * tau_d * framerate) + 1) / framerate
     response = np.exp(-t / tau_d) * (1 - np.exp(-t / tau_r) if tau_r > 0 else 1.0)
     response /= response.max()
     calcium = fftconvolve(spikes.astype(np.float64), response[None, :], axes=1)[:, :n_frames]
     step = (1 + amplitude) ** (1 / hill) - 1
     fluorescence = np.maximum(1 + step * calcium, 0.0) ** hill
     noise = noise_std * np.sqrt(fluorescence) * rng.standard_normal(shape)
-    return fluorescence - 1 + drift * _slow(rng, shape, 15 * framerate) + noise, spikes
+    return fluorescence - 1 + drift * _slow(rng, shape, DRIFT_SECONDS * framerate) + noise, spikes
 
 
 def _slow(rng: np.random.Generator, shape: tuple[int, int], frames: float) -> np.ndarray:

@@ -20,6 +20,8 @@ NEAR_ENOUGH = 1e-3
 # Noise is measured above this share of the frame rate, where no indicator responds (as in CaImAn
 # and OASIS), in windows of so many frames (SciPy's default of Welch's method).
 NOISE_ABOVE, WELCH_FRAMES = 0.25, 256
+# A spectrum needs a run of at least so many frames without a gap.
+LEAST_RUN = 16
 # The median of |x| for x ~ N(0, 1).
 HALF_NORMAL_MEDIAN = 0.6744897501960817
 
@@ -153,7 +155,7 @@ def white_noise(trace: np.ndarray, framerate: float) -> float:
     >>> round(white_noise(noise, 30.0), 2)
     0.1
     """
-    runs = [run for run in _runs(trace) if len(run) >= 16]
+    runs = [run for run in _runs(trace) if len(run) >= LEAST_RUN]
     if not runs:
         steps = np.diff(trace[np.isfinite(trace)])
         if len(steps) == 0:

@@ -14,7 +14,11 @@ from cofem.files import read_array
 
 # What suite2p calls its options, in the order of its versions, and the numbers we need.
 OPTIONS = ("ops.npy", "settings.npy", "db.npy")
-RATE_KEYS, COEFFICIENT_KEYS = ("fs",), ("neucoeff", "neuropil_coefficient")
+(RATE_KEYS,)  # suite2p's own default of frames per second, where its options do not say.
+USUAL_RATE = 10.0
+COEFFICIENT_KEYS = ("fs",), ("neucoeff", "neuropil_coefficient")
+# suite2p's own default of frames per second, where its options do not say.
+USUAL_RATE = 10.0
 
 
 class Suite2pFolder(NamedTuple):
@@ -112,7 +116,7 @@ def read_suite2p(folder: Any, all_rois: bool = False) -> Suite2pFolder:
     given = _option(folder, COEFFICIENT_KEYS, zero=True)
     coefficient = NEUROPIL_COEFFICIENT if given is None else given
     made = [
-        to_dff(f, framerate or 10.0, n, coefficient)
+        to_dff(f, framerate or USUAL_RATE, n, coefficient)
         for f, n in zip(fluorescence[cells], neuropil[cells], strict=True)
     ]
     lost = np.flatnonzero([not whole for _, whole in made])

@@ -27,6 +27,11 @@ _CENTRES = np.concatenate([(EDGES[:-2] + EDGES[1:-1]) / 2, [30.0]])
 # Mean and standard deviation of the prior of a and b, weak: at four standard errors the odds
 # are even.
 PRIOR = ((-3.0, 2.0), (0.75, 1.0))
+# Newton's method on two numbers ends long before so many steps: when a step gains less than
+# this in log probability, or must be shorter than this share of itself.
+NEWTON_STEPS, LEAST_GAIN, LEAST_STEP = 50, 1e-9, 1e-6
+# Odds are cut off where exp is finite, and in the sums where p is 1 or 1/2 to rounding.
+LARGEST_LOG_ODDS, LARGEST_IN_SUMS = 700.0, 50.0
 
 
 def event_odds(events: np.ndarray, decoys: np.ndarray) -> tuple[float, float]:
@@ -49,10 +54,10 @@ def event_odds(events: np.ndarray, decoys: np.ndarray) -> tuple[float, float]:
     down = np.histogram(decoys, EDGES)[0].astype(np.float64)
     position = np.array([PRIOR[0][0], PRIOR[1][0]])
     value, slope, curvature = _log_posterior(position, up, down)
-    for _ in range(50):
+    for _ in range(NEWTON_STEPS):
         step = np.linalg.solve(curvature, slope)
         scale = 1.0
-        while scale > 1e-6:  # Newton's step, halved until it climbs
+        while scale > LEAST_STEP:  # Newton's step, halved until it climbs
             there = _log_posterior(position + scale * step, up, down)
             if there[0] >= value:
                 break
@@ -61,7 +66,7 @@ def event_odds(events: np.ndarray, decoys: np.ndarray) -> tuple[float, float]:
             break
         position = position + scale * step
         gain, (value, slope, curvature) = there[0] - value, there
-        if gain < 1e-9:
+        if gain < LEAST_GAIN:
             break
     return float(position[0]), float(max(position[1], 0.0))
 
@@ -77,7 +82,9 @@ def probability(amplitude: np.ndarray, a: float, b: float) -> np.ndarray:
     >>> probability(np.array([0.0, 4.0]), a=-4.0, b=1.0)
     array([0. , 0.5])
     """
-    odds = np.exp(np.minimum(a + b * amplitude, 700.0)) * np.minimum(amplitude / LEAST, 1.0)
+    odds = np.exp(np.minimum(a + b * amplitude, LARGEST_LOG_ODDS)) * np.minimum(
+        amplitude / LEAST, 1.0
+    )
     return np.asarray(odds / (1 + odds))
 
 
@@ -88,7 +95,8 @@ def _log_posterior(
     centre = np.array([PRIOR[0][0], PRIOR[1][0]])
     weight = np.array([PRIOR[0][1] ** -2, PRIOR[1][1] ** -2])
     away = position - centre
-    odds = np.exp(np.clip(position[0] + position[1] * _CENTRES, -50, 50))
+    exponent = position[0] + position[1] * _CENTRES
+    odds = np.exp(np.clip(exponent, -LARGEST_IN_SUMS, LARGEST_IN_SUMS))
     p = (1 + odds) / (2 + odds)
     value = float(np.sum(up * np.log(p) - down * np.log(2 + odds)) - 0.5 * weight @ away**2)
     # p = (1 + o)/(2 + o), 1 − p = 1/(2 + o), dp = o/(2 + o)² d(a + b x): quotients in o.

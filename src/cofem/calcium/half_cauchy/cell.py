@@ -31,6 +31,8 @@ LEAST_NOISE = 1e-12
 # it is not named, of the fastest and the slowest in the table. REACH is a step and a bit.
 DECAY_STEP, REACH = math.sqrt(2), 1.5
 MIDDLE_DECAY = 0.7
+# A decay is this many rises at least: with nearly equal times either may be the rise.
+LEAST_RISES = 1.1
 FASTEST_DECAY = min(entry.tau_d for entry in INDICATORS.values()) / REACH
 SLOWEST_DECAY = max(entry.tau_d for entry in INDICATORS.values()) * REACH
 
@@ -167,7 +169,7 @@ def _climb(
         start, low, high = indicator.tau_d, indicator.tau_d / REACH, indicator.tau_d * REACH
     else:
         start, low, high = MIDDLE_DECAY, FASTEST_DECAY, SLOWEST_DECAY
-    low = max(low, 1.1 * tau_r)  # a decay faster than the rise is another kernel's rise
+    low = max(low, LEAST_RISES * tau_r)
     start = max(start, low)
     best = at(start)
     for step in (DECAY_STEP, 1 / DECAY_STEP):

@@ -7,6 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+# A kernel is followed for so many time constants: exp(−8) of it is left. Poles nearer than this
+# are one, for their difference would lose half of the digits.
+REACH, ALIKE = 8, 1e-6
+
 
 class Kernel(NamedTuple):
     """An autoregressive response of order 1 or 2 and the numbers that scale with it.
@@ -47,8 +51,8 @@ def kernel_from_times(tau_d: float, tau_r: float, framerate: float) -> Kernel:
     r = math.exp(-1 / (tau_r * framerate))
     # The kernel is Σ_{k≤t} d^k r^(t−k); its power is a rational function of the poles.
     norm = math.sqrt((1 + d * r) / ((1 - d * r) * (1 - d * d) * (1 - r * r)))
-    frames = np.arange(math.ceil(8 * max(tau_d, tau_r) * framerate) + 2)
-    if abs(d - r) > 1e-6:
+    frames = np.arange(math.ceil(REACH * max(tau_d, tau_r) * framerate) + 2)
+    if abs(d - r) > ALIKE:
         response = (d ** (frames + 1) - r ** (frames + 1)) / (d - r)
     else:
         response = (frames + 1) * d**frames

@@ -19,6 +19,9 @@ from cofem.solvers.banded import factors as banded
 if TYPE_CHECKING:
     from cofem.calcium.result import Deconvolution
 
+# Relative change at which non-negative least squares ends: rounding.
+LEAST_CHANGE = 1e-12
+
 
 def model_of(result: Deconvolution, cell: int) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray]:
     """Return kernel, trace, noise precision and prior precision of a cell."""
@@ -94,7 +97,7 @@ def filtered_row(result: Deconvolution, cell: int, q: float) -> np.ndarray:
         return Face(np.where(free, dual / alpha, 0.0), np.where(free, 0.0, dual))
 
     curvature = float(beta.max()) * kernel.norm**2 + alpha
-    z = nonnegative_least_squares(face, kept, curvature, 1e-12)
+    z = nonnegative_least_squares(face, kept, curvature, LEAST_CHANGE)
     return advanced(kernel.peak * z, round(row["latency"] * result.framerate), 0.0)
 
 

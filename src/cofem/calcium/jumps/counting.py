@@ -60,6 +60,10 @@ USUAL_DISTANCE, LARGEST_DISTANCE, ENOUGH_EVENTS = 0.24, 0.7, 5
 # The first tooth: a lower quartile above this many noises at 30 Hz (events of 3.5 can just be
 # seen), and the median this near to it, in the logarithm: a spike's own response varies so.
 TOOTH_ABOVE, TOOTH_WIDTH = 4.5, 0.25
+# The quantiles that are compared, and what is sure enough to be among the events.
+TOOTH, SURE = (0.25, 0.5), 0.5
+# Numbers of spikes up to this many times the expected one: three standard deviations.
+MOST_SPIKES = 8
 
 
 class Segments(NamedTuple):
@@ -159,9 +163,9 @@ def spike_size(
     by_firing = math.log(max(heights_per_second, LEAST_PER_SECOND)) - LOG_FIRING
     weight = AREA_WEIGHT * (1 - lost)
     size = weight * by_area + (1 - weight) * by_firing
-    sure = found.height[found.chance > 0.5]
+    sure = found.height[found.chance > SURE]
     if len(sure) >= ENOUGH_EVENTS:
-        lower, middle = np.quantile(sure, (0.25, 0.5))
+        lower, middle = np.quantile(sure, TOOTH)
         distance = math.log(middle / lower)
         if lower > TOOTH_ABOVE and distance < TOOTH_WIDTH:
             return float(lower)
@@ -235,7 +239,7 @@ def at_least(expected: float) -> np.ndarray:
     >>> at_least(1.0)[:3].round(2)
     array([1.  , 0.18, 0.05])
     """
-    k = np.arange(1, int(8 * expected) + 2)
+    k = np.arange(1, int(MOST_SPIKES * expected) + 2)
     middle = math.log(expected) - SIZE_SPREAD**2 / 2
     chance = ndtr((middle - np.log(k - 0.5)) / SIZE_SPREAD)
     chance[0] = 1.0

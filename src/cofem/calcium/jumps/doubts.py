@@ -34,6 +34,8 @@ SURE = 4.0
 GAIN_PER_EVENT = 0.3
 # A cell with fewer events than this is silent, and its constants say nothing anyway.
 SOME_EVENTS = 3.0
+# Counts are mostly the usual ones where these have more than half of the weight.
+MOSTLY = 0.5
 
 
 def lone_frames(dff: np.ndarray, framerate: float) -> np.ndarray:
@@ -191,7 +193,7 @@ def doubts(signs: Signs) -> str:
             f"the top of the trace has {signs.top:.2f} times the noise of rest: the detector or "
             "the file is saturated there, and large events are too small"
         )
-    if signs.lost > 0.5:
+    if signs.lost > MOSTLY:
         found.append(
             "most spikes are lost in the noise: their number is mostly what cells usually fire, "
             "within a factor of ten"
