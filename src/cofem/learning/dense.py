@@ -35,8 +35,8 @@ from cofem.model.model import Model
 # The range of v λ, the signal to noise ratio, and how many values are looked at before the best
 # is refined.
 RANGE, VALUES = (1e-6, 1e12), 200
-# With fewer data than unknowns the dense end is taken unless a sparse one has so much more evidence:
-# how the slabs divide their share is learned too, half a nat for a number that the data determine.
+# With fewer data than unknowns a sparse end must have so much more evidence than the dense one: how
+# the slabs divide their share is learned too, half a nat for a number that the data determine.
 MARGIN = 0.5
 # The prior odds of a dense z are e to the minus this: one in 150. They count in the
 # probabilities that coordinates are non-zero.
