@@ -35,8 +35,8 @@ from cofem.model.model import Model
 # The range of v λ, the signal to noise ratio, and how many values are looked at before the best
 # is refined.
 RANGE, VALUES = (1e-6, 1e12), 200
-# The weights of the slabs are learned too, which makes the evidence of a sparse end larger by about
-# so much. (Half a nat for each number that the data determine.)
+# With fewer data than unknowns a sparse end must have so much more evidence than the dense one: how
+# the slabs divide their share is learned too, half a nat for a number that the data determine.
 MARGIN = 0.5
 # The prior odds of a dense z are e to the minus this: one in 150. They count in the
 # probabilities that coordinates are non-zero.
@@ -121,11 +121,14 @@ def margin(model: Model) -> float:
     """Return by how much more evidence a sparse end must have than the dense one.
 
     The prior is uniform in the logarithm of the share of non-zeros. With fewer data than unknowns
-    the slabs may weigh only so much, and the dense end stands for all shares above.
+    the slabs may weigh only so much, and the dense end stands for all shares above. With more they
+    can say "dense" themselves.
     """
     rows, columns = model.tasks[0].operator.shape
-    above = 0.0 if rows >= columns else -math.log(most_per_datum(rows / columns) * rows / columns)
-    return MARGIN + math.log(max(above / math.log(STEP), 1.0))
+    if rows >= columns:
+        return 0.0
+    most = most_per_datum(rows / columns) * rows / columns
+    return MARGIN + math.log(max(-math.log(most) / math.log(STEP), 1.0))
 
 
 def unless_sparse(dense: Learned, sparse: Learned, believed: bool) -> Learned:

@@ -94,9 +94,8 @@ def best_fit(ends: Sequence[End], fits: list[Learned], believed: bool) -> Learne
     first = max(range(len(fits)), key=scores.__getitem__)
     best, known = fits[first], [f.marginals for f in fits if isinstance(f.marginals, Marginals)]
     told = len(known) == len(fits) and not known[0].nonnegative and scores[first] > -math.inf
-    shares = (
-        worth_averaging(known, scores, [e.share > 0 for e in ends]) if believed and told else {}
-    )
+    own = [end.share > 0 for end in ends]
+    shares = worth_averaging(known, scores, own) if believed and told else {}
     if len(shares) > 1:
         best.outcome.found.note += f"; averaged over {len(shares)} ends of about equal evidence"
         report = best.outcome.reports[0]  # what y owes to the others is added
