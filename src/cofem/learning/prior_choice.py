@@ -64,9 +64,9 @@ def learn(model: Model, prior: str, given: bool, settings: Settings) -> Learned:
     spent = max(int(end.found.history["products"][-1]) for end in ends)
     believed = [e for e in ends if e.certificate is Certificate.GIVEN or settings.tol == 0]
     if settings.stopped:
-        best = _best_of(believed or ends, make, True, spent)
-        best.outcome.found.verdict = Verdict.STOPPED
-        return best
+        so_far = _best_of(believed or ends, make, True, spent)
+        so_far.outcome.found.verdict = Verdict.STOPPED
+        return so_far
     even, best = _dense(model, ends, make, given, settings, spent), None
     if even is not None and believed:
         spent = int(even.outcome.found.history["products"][-1])
@@ -261,10 +261,14 @@ def careful(method: Method, model: Model) -> Method:
     and without shrinkage, give the answers of exact EM (``docs/notes/probes.md``). Options that the
     user has changed are not replaced.
     """
-    if method != CoFEM():
+    own, usual = vars(method), vars(CoFEM())
+    same = method.name == CoFEM.name and all(
+        isinstance(own[name], type(value)) and own[name] == value for name, value in usual.items()
+    )
+    if not same:
         return method
     chosen = choose_method("auto", model)
-    return CoFEM(**COHERENT) if chosen == method else chosen
+    return CoFEM(**COHERENT) if chosen.name == CoFEM.name else chosen
 
 
 def choose_prior(prior: object, method: Method, model: Model) -> str:
