@@ -23,10 +23,11 @@ def fitted(*data, **options):
         return cofem.fit(*data, **options)
 
 
-@pytest.mark.parametrize("prior", ["ard", "auto"])
-@pytest.mark.parametrize("noise", [1e4, None])
-def test_the_answer_is_that_of_exact_moments(prior, noise):
-    for seed in range(3):
+@pytest.mark.parametrize(
+    ("prior", "noise", "seeds"), [("ard", 1e4, 3), ("ard", None, 1), ("auto", 1e4, 1)]
+)
+def test_the_answer_is_that_of_exact_moments(prior, noise, seeds):
+    for seed in range(seeds):
         data = coherent(seed)
         ours = fitted(*data, method="cofem", prior=prior, noise_precision=noise)
         exact = fitted(*data, method="woodbury", prior=prior, noise_precision=noise)

@@ -1,10 +1,10 @@
 """CoFEM where its linear systems are hard: exact moments take its place, if they are cheap.
 
 Conjugate gradients need at most as many steps as there are data (and one more), if there are no
-rounding errors. Systems that take more are badly conditioned, as a rule because columns are coherent. Then
-few probes are misled, and five systems cost more products than to apply Φ to every unit vector,
-which is what exact moments need. So a fit of a size at which "auto" would choose exact moments
-begins anew with them as soon as that is seen.
+rounding errors. Systems that take more are badly conditioned, as a rule because columns are
+coherent. Then few probes are misled, and five systems cost more products than to apply Φ to every
+unit vector, which is what exact moments need. So a fit of a size at which "auto" would choose exact
+moments begins anew with them as soon as that is seen.
 """
 
 from __future__ import annotations
