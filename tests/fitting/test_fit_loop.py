@@ -90,8 +90,9 @@ def test_everything_returned_belongs_to_the_precision_returned(method, nonnegati
         if method == "cofem":
             error = 5 * post.variance_error + 1e-6 * again.gaussian_variance
             assert (abs(post.gaussian_variance - again.gaussian_variance) < error).mean() > 0.99
-            score = (post.log_evidence - again.log_evidence) / post.log_evidence_error
-            assert abs(score) < 4
+            # Where its systems were hard, its moments are exact and the error is zero.
+            error = 4 * post.log_evidence_error + 1e-9 * abs(again.log_evidence)
+            assert abs(post.log_evidence - again.log_evidence) < error
         else:
             np.testing.assert_allclose(post.gaussian_variance, again.gaussian_variance, rtol=1e-6)
             assert post.log_evidence == pytest.approx(again.log_evidence, rel=1e-9)

@@ -1,10 +1,10 @@
 """CoFEM where its linear systems are hard: exact moments take its place, if they are cheap.
 
 Conjugate gradients need at most as many steps as there are data (and one more), if there are no
-rounding errors. Systems that take more are far from well conditioned: columns are coherent. Then
-few probes are misled, and five systems cost more products than to apply Φ to every unit vector,
-which is what exact moments need. So a fit of a size at which "auto" would choose exact moments
-begins anew with them as soon as that is seen.
+rounding errors. Systems that take more are badly conditioned, as a rule because columns are
+coherent. Then few probes are misled, and five systems cost more products than to apply Φ to every
+unit vector, which is what exact moments need. So a fit of a size at which "auto" would choose exact
+moments begins anew with them as soon as that is seen.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _HardError(Exception):
 def unless_hard(run: Callable[..., Learned], model: Model, settings: Settings) -> Learned:
     """Return what ``run`` does under these settings, or with exact moments if systems are hard."""
     other = careful(settings.method, model)
-    if settings.tol == 0 or other == settings.method or other.name == CoFEM.name:
+    if settings.tol == 0 or other is settings.method or other.name == CoFEM.name:
         return run(settings=settings)
     data = max(min(task.operator.shape) for task in model.tasks)
 

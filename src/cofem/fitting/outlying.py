@@ -140,7 +140,7 @@ def bound(n: int, axes: int, alarm: float) -> float:
     Examples
     --------
     >>> round(bound(20, 1, 1e-4), 1), round(bound(1000, 1, 1e-4), 1), round(bound(1000, 2, 1e-4), 1)
-    (12.7, 8.1, 4.9)
+    (12.5, 8.0, 4.9)
     """
     edges = np.linspace(math.log(LEAST_SHARE), 0.0, POINTS + 1)
     share = np.exp((edges[1:] + edges[:-1]) / 2)  # of the law of the median, below
@@ -169,5 +169,5 @@ def _sizes(residual: np.ndarray, task: Task) -> np.ndarray:
     if task.intercept is not None:
         n = len(residual) + 1
         unit = np.ones(n) if task.weights is None else np.sqrt(task.weights)
-        residual = unreduced(residual, unit / np.linalg.norm(unit))
-    return np.abs(residual).astype(np.float64)
+        residual = np.asarray(unreduced(residual, unit / np.linalg.norm(unit)))
+    return np.asarray(np.abs(residual), dtype=np.float64)

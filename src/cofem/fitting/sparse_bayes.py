@@ -35,7 +35,7 @@ def sparse_bayes(model: Model, given: bool, settings: Settings) -> Learned:
         group=settings.group,
     )  # fmt: skip
     method, other = settings.method, careful(settings.method, model)
-    if settings.tol > 0 and other != method and _misled(model, outcome, settings):
+    if settings.tol > 0 and other is not method and _misled(model, outcome, settings):
         before = outcome.found.history["products"][-1]
         outcome = run_method(
             model, other, starting_precision(model, method), seed=settings.seed,

@@ -124,7 +124,11 @@ def careful(method: Method, model: Model) -> Method:
     and without shrinkage, give the answers of exact EM (``docs/notes/probes.md``). Options that the
     user has changed are not replaced.
     """
-    if method != CoFEM():
+    own, usual = vars(method), vars(CoFEM())
+    same = method.name == CoFEM.name and all(
+        isinstance(own[name], type(value)) and own[name] == value for name, value in usual.items()
+    )
+    if not same:
         return method
     chosen = choose_method("auto", model)
-    return CoFEM(**COHERENT) if chosen == method else chosen
+    return CoFEM(**COHERENT) if chosen.name == CoFEM.name else chosen
