@@ -8,7 +8,12 @@ import pytest
 from cofem.learning import certificate
 from cofem.learning.certificate import Certificate, certify, grounds, is_crowded
 from cofem.learning.moments.covariance_free import CovarianceFreeEStep
+from cofem.learning.moments.registry import make_esteps
 from cofem.learning.sites.matching import Look
+from cofem.learning.sites.propagation import Propagation
+from cofem.model.methods import EM
+from cofem.model.model import Model, Task, Tie
+from cofem.operators import Dense
 
 N, D, TASKS = 40, 100, 2
 
@@ -136,3 +141,13 @@ def test_many_ends_are_judged_as_each_of_them():
         assert certify(one, [])[0] is first
         met.add(first)
     assert met == set(Certificate)
+
+
+def test_a_matrix_of_one_direction_has_one_above_the_noise():
+    random = np.random.default_rng(0)
+    phi = np.outer(random.normal(size=30), random.normal(size=50))
+    y = phi[:, 0] + 0.01 * random.normal(size=30)
+    model = Model((Task(Dense(phi), y, 1e4),), Tie())
+    rule = Propagation(model, 10.0, True, 1e-4)
+    found, _ = certificate.directions_above_noise(rule, make_esteps(model, EM(), 0)[0])
+    assert found == pytest.approx(1.0, abs=0.01)

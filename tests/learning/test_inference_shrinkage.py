@@ -118,7 +118,7 @@ def test_the_result_lies_between_the_estimate_and_the_field(n_probes):
 
 
 def test_one_probe_is_believed_to_vary_as_much_as_it_can():
-    """One that is zero or one varies most. Here it is twice as far off: four times in variance."""
+    """Zero or one varies most. Here it is twice as far off, which is four times in variance."""
     random = np.random.default_rng(0)
     alpha, theta = 10 ** random.uniform(-1, 3, 20_000), np.ones(20_000)
     field = alpha / (alpha + 20.0)
@@ -184,6 +184,18 @@ def test_reported_variances_have_the_units_of_the_data(units):
     )
     np.testing.assert_allclose(found, value * factor, rtol=1e-9)
     np.testing.assert_allclose(its_error, error * factor, rtol=1e-9)
+
+
+def test_the_error_of_a_report_between_probes_and_field_is_the_error():
+    """True values scatter about the field as far as the probes do about them: both count a half."""
+    random = np.random.default_rng(5)
+    alpha, theta, beta = 10 ** random.uniform(0, 2, 20_000), np.ones(20_000), 30.0
+    field, noise = 1 / (alpha + 12.0), 0.1
+    truth = field * (1 + noise * random.standard_normal(20_000))
+    variance = truth + noise * field * random.standard_normal(20_000)
+    value, error = shrink_report(variance, noise * np.sqrt(8) * field, 8, alpha, theta, beta)
+    # 20,000 squares: their mean is known to 1 %; the weight is estimated from them too.
+    assert np.sqrt(np.mean(((value - truth) / error) ** 2)) == pytest.approx(1.0, abs=0.04)
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])

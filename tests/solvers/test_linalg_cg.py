@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linalg_cases import DTYPES, dct_system, draw, eps, random_system
 
-from cofem.operators import DCT, Diagonal, from_functions
+from cofem.operators import DCT, Dense, Diagonal, from_functions
 from cofem.solvers import CGResult, ShiftedGram, Status, solve
 
 SEEDS = range(4)
@@ -152,6 +152,24 @@ def test_rows_counts_every_row_multiplied():
     start = random.standard_normal((5, 40))
     found = solve(gram, random.standard_normal((5, 40)), start=start, rtol=1e-8)
     assert 2 * found.rows == sum(multiplied)
+
+
+@pytest.mark.parametrize("library", ["torch", "array_api_strict"])
+def test_rows_are_counted_in_any_array_library(library):
+    xp, multiplied = pytest.importorskip(library), []
+
+    class Counted(ShiftedGram):
+        def bulk(self, x):
+            multiplied.append(int(x.shape[0]))
+            return super().bulk(x)
+
+        def with_unit_scale(self):
+            return self
+
+    random = np.random.default_rng(0)
+    phi, rhs = random.standard_normal((30, 40)), random.standard_normal((5, 40))
+    gram = Counted(Dense(xp.asarray(phi)), 1.0, xp.asarray(np.full(40, 5.0)))
+    assert solve(gram, xp.asarray(rhs), rtol=1e-8).rows == sum(multiplied) > 0
 
 
 # -- starts and zeros ------------------------------------------------------------------

@@ -148,3 +148,10 @@ def test_nan_in_the_right_hand_side_stays_in_its_row():
     found = solve(system.gram, rhs, preconditioner=system.jacobi, rtol=1e-8)
     assert found.status.tolist() == [0, Status.NOT_POSITIVE, 0]
     np.testing.assert_allclose(found.x[[0, 2]], system.solutions(rhs[[0, 2]]), rtol=1e-6)
+
+
+def test_a_direction_of_no_curvature_is_named():
+    matrix = ShiftedGram(Dense(np.diag([1.0, 0.0])), 1.0, np.zeros(2))
+    found = solve(matrix, np.eye(2), preconditioner=np.ones(2), rtol=1e-6)
+    assert found.status.tolist() == [Status.CONVERGED, Status.NOT_POSITIVE]
+    assert np.all(np.isfinite(found.x))
