@@ -149,7 +149,7 @@ def test_second_views_are_alike():
     (_, _, cells), *_ = fitting.fit_together(dff, settings, None, 3)
     assert np.all(cells["size_spread"][:2] > 1)
     assert cells["size_spread"][2] == 0.7
-    assert "most spikes are lost" in cells["message"][0]
+    assert "stand clear of the noise" in cells["message"][0]
 
 
 def test_cells_that_cannot_be_fitted_are_in_no_batch():
