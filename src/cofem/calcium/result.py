@@ -44,8 +44,8 @@ class Deconvolution:
     ----------
     spikes : ndarray
         The best estimate per frame, as height of the response in dF/F: the expected height
-        of a frame's jumps, and where jumps are unsure what calcium rises without a clear one
-        (under "banded" the positive part of the posterior mode, in the logarithm).
+        of a frame's jumps, in much noise also under a second view, of smaller and more
+        frequent ones (under "banded" the positive part of the posterior mode, in the logarithm).
     mean, std : ndarray
         Of the posterior of the height of a frame's jumps alone.
     prob_active : ndarray
