@@ -6,8 +6,6 @@ from scipy.ndimage import gaussian_filter1d
 
 from cofem.calcium import deconvolve, simulate
 from cofem.calcium.jumps import fitting
-from cofem.calcium.jumps.passes import Jumps
-from cofem.calcium.jumps.unsure import SMALLER, mixed
 
 pytestmark = pytest.mark.filterwarnings("ignore:cells with problems")
 
@@ -33,11 +31,7 @@ def test_in_much_noise_it_finds_more(noisy, monkeypatch):
         for found in (here, without)
     )
     assert a > b + 0.01
-    errors = [
-        np.abs(np.log(found.spike_counts.sum(axis=1) / spikes.sum(axis=1))).mean()
-        for found in (here, without)
-    ]
-    assert errors[0] < errors[1]
+    np.testing.assert_array_equal(here.spike_counts, without.spike_counts)
 
 
 def test_counts_in_much_noise_are_said_to_be_unsure(noisy):
@@ -46,7 +40,7 @@ def test_counts_in_much_noise_are_said_to_be_unsure(noisy):
     found = deconvolve(dff, 30.0, n_jobs=1)
     low, high = found.count_interval()
     true = spikes.sum(axis=1)
-    lost = [i for i, text in found.messages.items() if "most spikes are lost" in text]
+    lost = [i for i, text in found.messages.items() if "stand clear of the noise" in text]
     assert len(lost) >= 4
     assert np.mean(((low <= true) & (true <= high))[lost]) >= 0.8
     assert np.all(high[lost] / low[lost] > 20)
@@ -58,8 +52,8 @@ def test_with_little_noise_nothing_changes(monkeypatch):
     here = deconvolve(dff, 30.0, n_jobs=1)
     monkeypatch.setattr(fitting, "share_of_second", lambda *_: (0.0, 0.0))
     without = deconvolve(dff, 30.0, n_jobs=1)
-    np.testing.assert_array_equal(here.spike_counts, without.spike_counts)
-    assert not any("lost" in text for text in here.messages.values())
+    np.testing.assert_array_equal(here.spikes, without.spikes)
+    assert not any("stand clear" in text for text in here.messages.values())
 
 
 def test_a_threshold_keeps_its_meaning():
@@ -67,22 +61,3 @@ def test_a_threshold_keeps_its_meaning():
     dff, _ = simulate(2, 1500, rate=3.0, noise_std=0.6, seed=13)
     found = deconvolve(dff, 30.0, threshold=0.5, n_jobs=1)
     assert np.mean(found.spikes == 0) > 0.5
-
-
-def test_moments_are_those_of_a_mixture():
-    """Against draws of either view: the mean within four standard errors, the spread in 2 %."""
-    rng, n, share = np.random.default_rng(0), 200_000, 0.3
-    one = np.ones(1)
-    a = Jumps(-1.0, 2 * one, 0.5 * one, 0.8 * one, 3 * one, 0.4 * one)
-    b = Jumps(-9.0, 6 * one, 1.0 * one, 0.2 * one, 1 * one, 2.0 * one)
-    both = mixed(a, b, share)
-    second = rng.random(n) < share
-    for mean, std, first, other in (
-        (both.number, both.spread, (2.0, 0.5), (6.0, 1.0)),
-        (both.calcium, both.calcium_spread, (3.0, 0.4), (1.0, 2.0)),
-    ):
-        draws = np.where(second, SMALLER * rng.normal(*other, n), rng.normal(*first, n))
-        assert abs(mean[0] - draws.mean()) < 4 * draws.std() / np.sqrt(n)
-        assert std[0] == pytest.approx(draws.std(), rel=0.02)
-    assert both.active[0] == pytest.approx(0.7 * 0.8 + 0.3 * 0.2)
-    assert both.log_evidence == -1.0

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cofem.calcium.half_cauchy import result as banded_result
-from cofem.calcium.jumps.counting import in_words, split
+from cofem.calcium.jumps.counting import in_words, interval, split
 from cofem.calcium.jumps.states import noise_at_30
 from cofem.files import atomic_write
 
@@ -44,8 +44,8 @@ class Deconvolution:
     ----------
     spikes : ndarray
         The best estimate per frame, as height of the response in dF/F: the expected height
-        of a frame's jumps, and where jumps are unsure what calcium rises without a clear one
-        (under "banded" the positive part of the posterior mode, in the logarithm).
+        of a frame's jumps, in much noise also under a second view, of smaller and more
+        frequent ones (under "banded" the positive part of the posterior mode, in the logarithm).
     mean, std : ndarray
         Of the posterior of the height of a frame's jumps alone.
     prob_active : ndarray
@@ -155,7 +155,8 @@ class Deconvolution:
         """Return the least and the largest number of spikes of every cell.
 
         The sum of ``spike_counts`` is as uncertain as the size of one spike, which the trace
-        determines to a factor of two; where spikes are lost in the noise, to a factor of three.
+        determines to a factor of two. Where most are lost in the noise the interval is that of
+        what cells usually fire, to a factor of three.
 
         Examples
         --------
@@ -168,8 +169,8 @@ class Deconvolution:
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, got {level!r}")
         total = np.atleast_2d(self.spike_counts).sum(axis=1)
-        factor = np.exp(np.atleast_1d(self.size_spread) * ndtri((1 + level) / 2))
-        return total / factor, total * factor
+        seconds = self.spikes.shape[-1] / self.framerate
+        return interval(total, seconds, np.atleast_1d(self.size_spread), level)
 
     def counts_in_words(self, cell: int = 0) -> str:
         """Return a sentence: how many spikes a cell had, and how sure the size of one is.

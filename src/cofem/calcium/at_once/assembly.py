@@ -25,7 +25,6 @@ from cofem.calcium.jumps.counting import (
 from cofem.calcium.jumps.fitting import JITTER, NEAR_SECONDS
 from cofem.calcium.jumps.search import Found
 from cofem.calcium.jumps.states import HEIGHT, HEIGHT_RATE
-from cofem.calcium.jumps.unsure import SMALLER, moments_of_mixture
 
 
 def assembled(
@@ -37,12 +36,12 @@ def assembled(
     factor: int,
     baseline: Array,
     settings: Settings,
-    shares: np.ndarray,
+    lost: np.ndarray,
 ) -> tuple[dict[str, Array], dict[str, np.ndarray]]:
     """Return arrays over frames (C, n), and numbers (C,), by the names of ``CellFit``.
 
-    ``framerate`` is that of the working frames, of ``factor`` frames each; ``shares`` (C, 2) are
-    those of the second view in the posterior and in the interval of counts.
+    ``framerate`` is that of the working frames, of ``factor`` frames each; ``lost`` (C,) is
+    the share of the second view in the interval of counts.
     """
     xp = backend.namespace(baseline)
     n = baseline.shape[1]
@@ -62,7 +61,7 @@ def assembled(
     size = spread_out(gaussian(jumps.number, jitter), factor, n)
     active = spread_out(gaussian(jumps.active, jitter), factor, n)
     tall = height / column(unit) * size
-    sizes, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate, shares[:, 0])
+    sizes, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate)
     one_spike = unit * sizes
     spikes = height * size
     if settings.threshold is not None:
@@ -89,7 +88,7 @@ def assembled(
         "latency": np.full(len(noise), 0.5 / framerate),
         "curvature": np.array([one.constants.curvature for one in found]) / (HEIGHT * unit),
         "spike_size": one_spike,
-        "size_spread": np.array([size_spread(float(lost)) for lost in shares[:, 1]]),
+        "size_spread": np.array([size_spread(float(x)) for x in lost]),
         "at_limit": np.array([one.at_limit for one in found]),
         "log_evidence": backend.to_numpy(jumps.log_evidence),
         "iterations": np.array([one.evaluations for one in found]),
@@ -169,7 +168,6 @@ def _counted(
     per_second: np.ndarray,
     tau_d: np.ndarray,
     framerate: float,
-    lost: np.ndarray,
 ) -> tuple[np.ndarray, Array]:
     """Return the size of a spike (C,), and the trust in a frame's jumps (C, n).
 
@@ -200,7 +198,7 @@ def _counted(
         which = xp.maximum(which, 0 * which)
         named = xp.reshape(xp.take(shares, xp.reshape(which, (-1,))), (rows, n))
         trust = xp.where(on[:, :n], named, usual)
-    return _sizes(counted, n, per_second * own, tau_d, lost), trust
+    return _sizes(counted, n, per_second * own, tau_d), trust
 
 
 def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
@@ -215,7 +213,6 @@ def _sizes(
     n: int,
     heights_per_second: np.ndarray,
     tau_d: np.ndarray,
-    lost: np.ndarray,
 ) -> np.ndarray:
     kept = counted.pop()
     start, stop, chance, height = (x[kept] for x in counted)
@@ -223,21 +220,5 @@ def _sizes(
     out = np.empty(len(tau_d))
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
         mine = Segments(start[a:b], stop[a:b], chance[a:b], height[a:b])
-        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine, float(lost[i]))
+        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine)
     return out
-
-
-def mixed(first: ManyJumps, second: ManyJumps, share: np.ndarray) -> ManyJumps:
-    """Return the posteriors that are the second view with probabilities ``share`` (C,)."""
-    part = backend.from_numpy(share, first.number)[:, None]
-    number, square = moments_of_mixture(
-        first.number, first.spread, SMALLER * second.number, SMALLER * second.spread, part
-    )
-    calcium, calcium_square = moments_of_mixture(
-        first.calcium, first.calcium_spread,
-        SMALLER * second.calcium, SMALLER * second.calcium_spread, part,
-    )  # fmt: skip
-    return first._replace(
-        number=number, spread=square**0.5, active=(1 - part) * first.active + part * second.active,
-        calcium=calcium, calcium_spread=calcium_square**0.5,
-    )  # fmt: skip

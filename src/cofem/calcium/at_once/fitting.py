@@ -15,7 +15,7 @@ import numpy as np
 from cofem import backend
 from cofem.backend import Array
 from cofem.calcium.at_once import doubting, levels
-from cofem.calcium.at_once.assembly import assembled, mixed
+from cofem.calcium.at_once.assembly import assembled, spread_out
 from cofem.calcium.at_once.passes import ManyJumps, bytes_of_posterior, log_evidence, posterior
 from cofem.calcium.at_once.preparing import Prepared, chosen, prepared
 from cofem.calcium.at_once.tables import Tables, build_tables
@@ -72,17 +72,19 @@ def fit_together(
         found, stretch = _searched(data, settings, given is not None or not settings.maximin)
         rough = doubting.roughness(data.y, data.seen)
         shares = _second_views(found, stretch, rough, data.framerate)
-        for mine, jumps, tables in _posteriors(data, found, shares[:, 0]):
+        for mine, jumps, tables in _posteriors(data, found):
             own = slice(int(mine[0]), int(mine[-1]) + 1)
             frames, cells = assembled(
                 jumps, tables, found[own], data.noise[own], data.framerate, data.factor,
-                data.baseline[own, :], settings, shares[own],
+                data.baseline[own, :], settings, shares[own, 1],
             )  # fmt: skip
             explained = levels.averaged(frames["denoised"] - data.baseline[own, :],
                                         settings.framerate, MIN_FRAMES)[0]  # fmt: skip
             above = data.y[own, :] * backend.from_numpy(data.noise[own], dff)[:, None]
             left = xp.where(data.seen[own, :], above, 0 * above + math.nan) - explained
             together = doubting.neighbours(left)
+            if settings.threshold is None and shares[own, 0].any():
+                frames["spikes"] = _both_views(frames["spikes"], data, found, own, shares[own, 0])
             given_level = given is not None or not settings.maximin
             cells["message"] = _messages(
                 together, jumps, tables, numbers[own], cells, stretch.of(own), data.framerate,
@@ -101,16 +103,30 @@ def _second_views(
     if len(small):
         xp = backend.namespace(stretch.y)
         where = backend.from_numpy(small, stretch.y)
-        tables = build_tables(
-            [second_view(found[i].constants) for i in small], framerate, stretch.y
-        )
         y, seen = (xp.take(a, where, axis=0) for a in (stretch.y, stretch.seen))
+        first = [found[i].constants for i in small]
+        tables = build_tables([second_view(one) for one in first], framerate, y)
         evidence = backend.to_numpy(log_evidence(tables, y, seen))
         shares[small] = [
-            share_of_second(found[i], float(e), float(rough[i]))
+            share_of_second(found[i], float(e), y.shape[1], float(rough[i]))
             for i, e in zip(small, evidence, strict=True)
         ]
     return shares
+
+
+def _both_views(
+    spikes: Array, data: Prepared, found: list[Found], own: slice, share: np.ndarray
+) -> Array:
+    """Return ``spikes`` (C, n) with every cell's share of the second view, in dF/F."""
+    views = [second_view(one.constants) for one in found[own]]
+    tables = build_tables(views, data.framerate, data.y)
+    y, seen = data.y[own, :], data.seen[own, :]
+    second = told(_in_pieces(tables, y, seen, _margin(data.framerate)), tables, seen)
+    jitter = one_cell.JITTER * np.array([one.tau_d for one in views]) * data.framerate
+    size = spread_out(levels.gaussian(second.number, jitter), data.factor, spikes.shape[1])
+    height = tables.height * backend.from_numpy(data.noise[own], data.y)
+    part = backend.from_numpy(share, data.y)[:, None]
+    return (1 - part) * spikes + part * height[:, None] * size
 
 
 def _messages(
@@ -224,9 +240,9 @@ def answered(
 
 
 def _posteriors(
-    data: Prepared, found: list[Found], share: np.ndarray
+    data: Prepared, found: list[Found]
 ) -> Iterator[tuple[np.ndarray, ManyJumps, Tables]]:
-    """Yield which cells, their posterior with its share of the second view, and their tables."""
+    """Yield which cells, their posterior, and their tables."""
     frames = min(data.y.shape[1], one_cell.STRETCH + 2 * _margin(data.framerate))
     left, n = backend.device_memory_left(data.y), data.baseline.shape[1]
     size = CELLS_AT_ONCE
@@ -238,11 +254,6 @@ def _posteriors(
         tables = build_tables([found[i].constants for i in mine], data.framerate, data.y)
         y, seen = (a[low : low + size, :] for a in (data.y, data.seen))
         jumps = told(_in_pieces(tables, y, seen, _margin(data.framerate)), tables, seen)
-        if share[mine].any():
-            views = [second_view(found[i].constants) for i in mine]
-            others = build_tables(views, data.framerate, data.y)
-            second = told(_in_pieces(others, y, seen, _margin(data.framerate)), others, seen)
-            jumps = mixed(jumps, second, share[mine])
         yield mine, jumps, tables
 
 

@@ -14,9 +14,7 @@ from cofem.files import read_array
 
 # What suite2p calls its options, in the order of its versions, and the numbers we need.
 OPTIONS = ("ops.npy", "settings.npy", "db.npy")
-(RATE_KEYS,)  # suite2p's own default of frames per second, where its options do not say.
-USUAL_RATE = 10.0
-COEFFICIENT_KEYS = ("fs",), ("neucoeff", "neuropil_coefficient")
+RATE_KEYS, COEFFICIENT_KEYS = ("fs",), ("neucoeff", "neuropil_coefficient")
 # suite2p's own default of frames per second, where its options do not say.
 USUAL_RATE = 10.0
 

@@ -30,7 +30,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 # log(height × decay time) in units of the noise at 30 Hz and seconds, log(spikes per second),
 # and the weight of the first, from 104 cells of 13 sets with electrically recorded spikes. The
@@ -133,9 +133,7 @@ def trust_of_frames(found: Segments, n: int, jump: float) -> np.ndarray:
     return out
 
 
-def spike_size(
-    heights_per_second: float, tau_d: float, found: Segments, lost: float = 0.0
-) -> float:
+def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> float:
     """Return the most probable height of one spike, in units of the noise at 30 Hz.
 
     Parameters
@@ -146,9 +144,6 @@ def spike_size(
         Decay time in seconds.
     found : Segments
         The events.
-    lost : float
-        How far spikes are lost in the noise, 0 to 1 (see ``unsure``): then heights in units of
-        the noise say nothing, and the usual number of spikes per second is all there is.
 
     Examples
     --------
@@ -161,8 +156,7 @@ def spike_size(
     """
     by_area = LOG_AREA - math.log(tau_d)
     by_firing = math.log(max(heights_per_second, LEAST_PER_SECOND)) - LOG_FIRING
-    weight = AREA_WEIGHT * (1 - lost)
-    size = weight * by_area + (1 - weight) * by_firing
+    size = AREA_WEIGHT * by_area + (1 - AREA_WEIGHT) * by_firing
     sure = found.height[found.chance > SURE]
     if len(sure) >= ENOUGH_EVENTS:
         lower, middle = np.quantile(sure, TOOTH)
@@ -182,6 +176,28 @@ def size_spread(lost: float) -> float:
     (0.7, 1.2)
     """
     return math.sqrt((1 - lost) * SIZE_SPREAD**2 + lost * FIRING_SPREAD**2)
+
+
+def interval(
+    total: np.ndarray, seconds: float, spread: np.ndarray, level: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the largest number of spikes, from the expected number that was seen.
+
+    Where spikes are lost in the noise, which ``spread`` tells, the middle is a mean of what was
+    seen and of what is usual.
+
+    Examples
+    --------
+    >>> low, high = interval(np.array([60.0, 2.0]), 60.0, np.array([0.7, 1.2]), 0.5)
+    >>> low.round(), high.round()
+    (array([37., 35.]), array([ 96., 175.]))
+    """
+    lost = (spread**2 - SIZE_SPREAD**2) / (FIRING_SPREAD**2 - SIZE_SPREAD**2)
+    usual = math.exp(LOG_FIRING) * seconds
+    with np.errstate(divide="ignore"):
+        middle = np.where(lost < 1, total ** (1 - lost), 1.0) * usual**lost
+    factor = np.exp(spread * ndtri((1 + level) / 2))
+    return middle / factor, middle * factor
 
 
 def split(
@@ -258,7 +274,7 @@ def in_words(counts: tuple[float, float, float], size: float, spread: float) -> 
     sure = f"About {about} spikes, between {low} and {high} with 95 % probability: "
     if spread > MOSTLY_LOST:
         return (
-            f"{sure}most spikes are lost in the noise, and the number is mostly what cells "
+            f"{sure}no spikes stand clear of the noise, and the interval is mostly what cells "
             "usually fire."
         )
     return (

@@ -195,8 +195,8 @@ def doubts(signs: Signs) -> str:
         )
     if signs.lost > MOSTLY:
         found.append(
-            "most spikes are lost in the noise: their number is mostly what cells usually fire, "
-            "within a factor of ten"
+            "no spikes stand clear of the noise: those that are counted may be few of many, and "
+            "the interval of counts is mostly what cells usually fire"
         )
     return "; ".join(found)
 

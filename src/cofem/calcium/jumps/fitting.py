@@ -24,7 +24,7 @@ from cofem.calcium.jumps.passes import Jumps, log_evidence, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import START, Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.jumps.unsure import mixed, roughness, second_view, share_of_second
+from cofem.calcium.jumps.unsure import roughness, second_view, share_of_second
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -98,11 +98,14 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
         other = build_states(second_view(found.constants), above.framerate)
         z = y - found.constants.level
         evidence = log_evidence(other, z[part], there[part])
-        share, lost = share_of_second(found, evidence, roughness(y))
-        if share > 0:
-            second = told(_in_pieces(other, z, there, margin), other, there)
-            jumps = mixed(jumps, second, share)
-    fit = _assemble(jumps, states, found, noise, above, baseline, settings, (share, lost))
+        share, lost = share_of_second(found, evidence, len(y[part]), roughness(y))
+    fit = _assemble(jumps, states, found, noise, above, baseline, settings, lost)
+    if share > 0 and settings.threshold is None:
+        second = told(_in_pieces(other, z, there, margin), other, there)
+        jitter = JITTER * fit.tau_d * above.framerate
+        spikes = spread_out(gaussian_filter1d(second.number, jitter), above.factor, len(dff))
+        spikes *= other.height * noise
+        fit = replace(fit, spikes=(1 - share) * fit.spikes + share * spikes)
     left = above.trace - binned(fit.denoised - baseline, settings.framerate).trace
     gain = upright_gain(y[part], there[part], above.framerate, settings.window, found)
     expected = float(jumps.active[part].sum())
@@ -203,7 +206,7 @@ def _assemble(
     above: Binned,
     baseline: np.ndarray,
     settings: Settings,
-    shares: tuple[float, float],
+    lost: float,
 ) -> CellFit:
     n, factor, constants = len(baseline), above.factor, found.constants
     height = states.height * noise  # of a jump, in dF/F
@@ -213,7 +216,7 @@ def _assemble(
     size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     events = segments(active, height / unit * size, settings.framerate)
-    one = unit * spike_size(constants.height * per_second, constants.tau_d, events, shares[0])
+    one = unit * spike_size(constants.height * per_second, constants.tau_d, events)
     spikes = height * size
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)
@@ -240,7 +243,7 @@ def _assemble(
         latency=0.5 / above.framerate,
         curvature=constants.curvature / (HEIGHT * unit),
         spike_size=one,
-        size_spread=size_spread(shares[1]),
+        size_spread=size_spread(lost),
         at_limit=found.at_limit,
         log_evidence=jumps.log_evidence,
         iterations=found.evaluations,
