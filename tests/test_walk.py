@@ -24,6 +24,14 @@ def walk():
     return module
 
 
+@pytest.fixture(scope="module")
+def problem(walk):
+    """Return one that was fitted before: all is imported, and its operator has what it keeps."""
+    made = simulate.dct(walk.D, walk.SEED)
+    cofem.fit(made.phi, made.y)
+    return made
+
+
 def drawn():
     return re.findall(r">\d+\. ([^<]+)<", DRAWING.read_text(encoding="utf-8"))
 
@@ -31,16 +39,10 @@ def drawn():
 @pytest.mark.parametrize(
     ("row", "known"), [("now", False), ('now, with `prior="ard"` and known noise', True)]
 )
-def test_a_fit_runs_through_the_files_that_the_page_counts(walk, row, known, monkeypatch):
+def test_a_fit_runs_through_the_files_that_the_page_counts(walk, problem, row, known, monkeypatch):
     monkeypatch.setenv("COFEM_NUM_THREADS", "1")  # a profiler sees one thread
-    problem = simulate.dct(walk.D, walk.SEED)
     options = {"prior": "ard", "noise_precision": problem.noise_precision} if known else {}
-
-    def call():
-        cofem.fit(problem.phi, problem.y, **options)
-
-    call()  # what is imported on the way, and what operators keep of themselves
-    files, calls = walk.walk(call)
+    files, calls = walk.walk(lambda: cofem.fit(problem.phi, problem.y, **options))
     order = walk.layers()
     rank = {name: i for i, layer in enumerate(order) for name in layer}
     assert walk.later_imports(files, rank) == walk.later_calls(calls, rank) == []
