@@ -37,6 +37,10 @@ class Countdown:
         self._done = [0] * len(lengths)
         self._begun = 0
 
+    def skip_to(self, index: int) -> None:
+        """Leave out fits before this one that were not needed; ``index`` counts from 0."""
+        self._begun = index
+
     def stage(self, other: Call | None = None) -> Call:
         """Return the callback of the next fit; ``other`` is called with the fit's own count."""
         index = self._begun

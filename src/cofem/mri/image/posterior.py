@@ -21,6 +21,8 @@ from cofem.mri.result import Reconstruction
 PHASES = ("auto", "smooth", "none")
 # Fits without some samples need not be as exact: they are compared with others like them.
 FOLD_TOL, FOLD_ITERATIONS = 4.0, 25
+# The most folds with which it is chosen whether a phase is smooth.
+CHOOSING_FOLDS = 2
 # With so many samples for each pixel (of several coils) the data know the phase themselves,
 # also where it is not smooth, as between fat and water.
 ENOUGH_SAMPLES = 0.5
@@ -62,7 +64,7 @@ def reconstruct_image(
     )
 
     choose = choose and bool(folds)
-    tries = 2 if choose else 0
+    tries = 2 * CHOOSING_FOLDS if choose else 0
     lengths = [coarse.max_iter] * tries + [options.max_iter] + [coarse.max_iter] * len(folds)
     count = Countdown(show, lengths)
 
@@ -71,6 +73,7 @@ def reconstruct_image(
 
     if choose:
         smooth = _chosen_phase(fitted, data.coarser(), seed)
+        count.skip_to(tries)
     final = fit_image(data, real, noise_std, smooth, options, seed, count.stage(callback))
     for index, left_out in enumerate(folds):
         # A smooth phase is a few hundred numbers, which all samples together may tell the folds.
@@ -95,19 +98,24 @@ def _chosen_phase(
 ) -> np.ndarray:
     """Fit with and without a smooth phase; the better predicts left-out samples better.
 
-    Large pixels are enough for that, and a quarter of the work.
+    Large pixels are enough for that, and a quarter of the work. Where it is the better for some
+    contrasts and not for others, other samples are left out too: a phase may be found wrongly once.
     """
     n_contrasts = len(data.mask)
-    left_out = choose_folds(data, 1, seed)
-    if not left_out:
-        return np.ones(n_contrasts, dtype=bool)
-    kept = data.without(left_out[0])
-    scores = []
-    for value in (False, True):
-        fit = fitted(kept, np.full(n_contrasts, value))
-        pairs = zip(not_predicted(fit, data), left_out[0], strict=True)
-        scores.append(np.array([power[..., chosen].sum() for power, chosen in pairs]))
-    return np.asarray(scores[1] < scores[0])
+    gains: list[np.ndarray] = []
+    for left_out in choose_folds(data, CHOOSING_FOLDS, seed):
+        kept = data.without(left_out)
+        missed = []
+        for value in (False, True):
+            fit = fitted(kept, np.full(n_contrasts, value))
+            pairs = zip(not_predicted(fit, data), left_out, strict=True)
+            missed.append(np.array([power[..., chosen].sum() for power, chosen in pairs]))
+        least = np.finfo(float).tiny
+        gains.append(np.log(np.maximum(missed[0], least) / np.maximum(missed[1], least)))
+        smooth = np.asarray(np.mean(gains, axis=0) > 0)
+        if smooth.all() or not smooth.any():
+            break
+    return smooth if gains else np.ones(n_contrasts, dtype=bool)
 
 
 def _report(
