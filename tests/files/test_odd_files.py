@@ -194,6 +194,8 @@ def test_a_checkpoint_without_its_history_is_refused(tmp_path):
         assert_one_line(caught)
 
 
+# 40 frames of noise: no spikes stand clear of it, and the fit says so.
+@pytest.mark.filterwarnings("ignore:cells with problems")
 @pytest.mark.parametrize("cells", [None, 2])
 def test_a_result_whose_arrays_do_not_fit_together_is_refused(tmp_path, cells):
     # Found by a fuzzer: the result was taken, and failed when it was looked at.

@@ -135,7 +135,7 @@ def test_different_ends_of_equal_evidence_are_averaged():
     shares = worth_averaging(known, [-10.0, -10.1, -9.0])
     assert list(shares) == [2, 0]
     assert shares[0] == pytest.approx(1 / (1 + np.e))
-    found = averaged([known[i] for i in shares], list(shares.values()))
+    found = averaged([known[i] for i in shares], list(shares.values()), atoms=False)
     first = rng.random(200_000) < shares[0]
     draws = np.where(first, 1.0, -1.0) + np.where(first, 0.5, 0.25) ** 0.5 * rng.normal(
         size=200_000
@@ -148,6 +148,29 @@ def test_different_ends_of_equal_evidence_are_averaged():
     np.testing.assert_allclose(found.quantile(0.975), found.mean + reach, rtol=1e-6)
     # Less evidence by more than log 20: left out.
     assert list(worth_averaging(known, [-10.0, -10.1, -6.9])) == [2]
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_an_average_keeps_its_atom_mean_and_variance(single):
+    """The average of laws with P(0) = .4, .2, .95 and of one whose value is certain."""
+    kind = np.float32 if single else np.float64
+    chance = np.array([[0.6, 0.8, 0.05, 1.0]], dtype=kind)
+    centre, width = np.array([[0.3, -2.0, 0.1, 5.0]]), np.array([[0.2, 0.5, 0.1, 0.01]])
+    mean = (chance * centre).astype(kind)
+    variance = (chance * (centre**2 + width**2) - mean.astype(float) ** 2).astype(kind)
+    one = Marginals(
+        value=mean, precision=1 / variance, unit=np.ones_like(mean), scales=np.array([0.0, 1.0]),
+        weights=np.array([0.5, 0.5]), tie=Tie(None), nonnegative=False, mean=mean,
+        variance=variance, probability=chance,
+    )  # fmt: skip
+    found = averaged([one, one], [0.3, 0.7])
+    np.testing.assert_allclose(found.shares()[1], chance[0], rtol=1e-3, atol=1e-6)
+    levels = (np.arange(4000) + 0.5) / 4000
+    values = np.array([found.quantile(float(level))[0] for level in levels], dtype=float)
+    np.testing.assert_allclose(np.mean(values == 0, axis=0), 1 - chance[0], atol=2 / 4000)
+    # The quantiles in steps of 1/4000 give a normal's moments to a thousandth of its width.
+    np.testing.assert_allclose(values.mean(axis=0), mean[0], atol=2e-3 * width.max())
+    np.testing.assert_allclose(values.var(axis=0), variance[0], rtol=2e-2)
 
 
 def test_no_other_start_begins_after_the_user_stopped_one():

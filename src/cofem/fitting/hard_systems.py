@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cofem.learning.ends.uncertified import careful
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.recording import IterationState, Listener
+from cofem.model.choosing import careful
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from cofem.learning.certificate import LOWEST_RATIO
 from cofem.learning.checkpoint import Checkpoint
-from cofem.learning.ends.uncertified import careful
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import Outcome
 from cofem.learning.moments.registry import covariance_free_esteps, starting_precision
@@ -14,6 +13,7 @@ from cofem.learning.moments.spot_check import lowest_at_end
 from cofem.learning.prior_choice import with_noise_found
 from cofem.learning.starts import noise_units
 from cofem.learning.stopping import Verdict
+from cofem.model.choosing import careful
 from cofem.model.methods import CoFEM
 from cofem.model.model import Model
 from cofem.rivals.registry import run_method

@@ -147,7 +147,8 @@ def unless_sparse(dense: Learned, sparse: Learned, believed: bool) -> Learned:
     chosen.outcome.found.note = f"; averaged with a sparse one, which has {1 - share:.0%} of both"
     assert isinstance(chosen.marginals, Marginals)
     known = replace(sparse.marginals, probability=chosen.marginals.probability)
-    return replace(chosen, marginals=averaged([chosen.marginals, known], [share, 1 - share]))
+    both = averaged([chosen.marginals, known], [share, 1 - share], atoms=False)
+    return replace(chosen, marginals=both)
 
 
 def weighed(dense: Learned, gain: float, otherwise: Any) -> Learned:

@@ -51,7 +51,7 @@ def best_of(
         pairs = [pair for _, pair in more if pair is not None]
         ends, fits = [*ends, *(e for e, _ in pairs)], [*fits, *(f for _, f in pairs)]
         before += [products for products, pair in more if pair is not None]
-    best = best_fit(ends, fits, believed)
+    best = best_fit(ends, fits, believed) if len(fits) > 1 else fits[0]
     after = [int(f.outcome.found.history["products"][-1]) for f in fits]
     best.outcome.found.history["products"][-1] = spent + sum(after) - sum(before)
     return best
@@ -126,9 +126,9 @@ def reported(end: End, make: EStepMaker, believed: bool) -> Learned:
     found.history["products"][-1] += sum(m.products for m in moments)
     found.means, found.moments = model.in_task_order([m.mean for m in moments]), moments
     found.alpha = rule.alpha
-    if believed:
-        evidence = log_evidence(rule, moments, sum(r.log_evidence for r in reports))
-    else:  # the formula holds at a certified end only
+    evidence = log_evidence(rule, moments, sum(r.log_evidence for r in reports))
+    if not believed:  # the formula holds at a certified end only
+        found.facts["formula"] = evidence
         evidence, products = evidence_of_end(rule, esteps)
         found.history["products"][-1] += products
     # All of it stands in the first report: reports are summed.

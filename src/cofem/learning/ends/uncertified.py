@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
@@ -19,18 +18,16 @@ from cofem.learning.ends.named import evidence_of_ard
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import run_em
 from cofem.learning.moments.registry import make_esteps, starting_precision
+from cofem.learning.sites.propagation import LATE
 from cofem.learning.starts import End, EStepMaker, calmed, noise_units, pruned_noise
 from cofem.learning.stopping import Verdict
-from cofem.model.choosing import choose_method
-from cofem.model.methods import CoFEM, Method
+from cofem.model.choosing import careful
 from cofem.model.model import Model
 
 # The end of the learned prior must be ahead of "ard" by so much. If the model of "ard" were the
 # true one, it would be ahead by g with a probability of at most e^-g (Markov's inequality).
 FALSE_ALARM = 0.01
 NAMED_AHEAD = -math.log(FALSE_ALARM)
-# Options of CoFEM for coherent columns.
-COHERENT: dict[str, Any] = {"n_probes": 16, "probe_rtol": 1e-3, "shrinkage": False}
 
 
 def not_certified(
@@ -41,7 +38,9 @@ def not_certified(
 
     First the iterations go on with small steps, and may still end at rest.
     """
-    if settings.tol > 0:
+    # With fewer iterations it is not known whether the usual steps come to rest.
+    goes_on = settings.tol > 0 and settings.max_iter >= LATE
+    if goes_on:
         calm = calmed(
             ends, make, max_iter=settings.max_iter, tol=settings.tol, callback=settings.callback,
             spent=spent,
@@ -51,7 +50,9 @@ def not_certified(
             return best_of([calm], make, True, spent)
         ends = [*(end for end in ends if end.rule is not calm.rule), calm]
     best = best_of(ends, make, False, spent)
-    sparse = best if even is None else dense.unless_sparse(even, best, False)
+    sparse = best
+    if even is not None and not _may_have_more(ends, even):
+        sparse = dense.unless_sparse(even, best, False)
     if prior == "mixture" or settings.stopped:  # after a stop nothing else begins
         why = _trusted(ends).certificate.value
         sparse.outcome.found.troubles.append(
@@ -65,7 +66,7 @@ def not_certified(
     ard.outcome.found.history["products"][-1] += products
     ahead = sparse.outcome.reports[0].log_evidence - value
     if sparse is best:
-        if not ahead > NAMED_AHEAD:
+        if not (goes_on and ahead > NAMED_AHEAD):
             return ard
         found = best.outcome.found
         found.verdict, found.troubles = Verdict.BETTER_NAMED, []
@@ -74,6 +75,16 @@ def not_certified(
         return ard
     sparse.outcome.found.history["products"][-1] = ard.outcome.found.history["products"][-1]
     return sparse
+
+
+def _may_have_more(ends: Sequence[End], even: Learned) -> bool:
+    """Whether an end of the learned prior may have more evidence than the dense one.
+
+    What it names has less evidence than all sets together, and few data are explained as well by
+    sets that are about as good. The formula counts them, if it can be believed.
+    """
+    most = max(float(end.found.facts["formula"]) for end in ends)
+    return most > even.outcome.reports[0].log_evidence + dense.margin(even.model)
 
 
 def _trusted(ends: Sequence[End]) -> End:
@@ -113,22 +124,3 @@ def with_pruned_noise(
     ratio, products = pruned_noise(at_unit, make, alpha, settings.tol, settings.callback)
     found = [t.noise_precision * ratio for t in at_unit.tasks]
     return model.with_noise(found), spent + products
-
-
-def careful(method: Method, model: Model) -> Method:
-    """Return what takes CoFEM's place where columns are coherent; other methods are exact.
-
-    If expectation propagation fails on the columns, one number for all cavities is wrong for them,
-    and a few probes do not find out which of several similar columns are non-zero. Exact moments
-    do, and where "auto" would choose them they also cost less. Elsewhere 16 probes, solved to 1e-3
-    and without shrinkage, give the answers of exact EM (``docs/notes/probes.md``). Options that the
-    user has changed are not replaced.
-    """
-    own, usual = vars(method), vars(CoFEM())
-    same = method.name == CoFEM.name and all(
-        isinstance(own[name], type(value)) and own[name] == value for name, value in usual.items()
-    )
-    if not same:
-        return method
-    chosen = choose_method("auto", model)
-    return CoFEM(**COHERENT) if chosen.name == CoFEM.name else chosen
