@@ -134,9 +134,9 @@ def test_ends_of_equal_evidence_are_averaged(monkeypatch):
     kept = dense.averaged
     seen = []
 
-    def spy(known, shares):
+    def spy(known, shares, **options):
         seen.append((*known, shares))
-        return kept(known, shares)
+        return kept(known, shares, **options)
 
     monkeypatch.setattr(dense, "averaged", spy)
     monkeypatch.setattr(dense, "sigmoid", lambda odds: 0.4)
