@@ -34,6 +34,19 @@ def test_evidence_of_a_set_is_that_of_the_normal_prior_on_it(step, kind):
     assert found == pytest.approx(expected - math.log(sets) - PRECISION_COST * k, abs=1e-4)
 
 
+def test_a_coordinate_that_is_surely_zero_does_not_overflow():
+    """Its precision is the inverse of a second moment that underflows, also in single precision."""
+    rng = np.random.default_rng(4)
+    phi, y = rng.standard_normal((12, 8)).astype(np.float32), rng.standard_normal(12)
+    model = Model((Task(Dense(phi), y.astype(np.float32), 7.0),), Tie())
+    esteps = [WoodburyEStep(family, model.like) for family in model.families]
+    named = np.arange(8) < 2
+    plain, tiny = (np.where(named, 1.0, p).astype(np.float32) for p in (1.0, 3e38))
+    found = [evidence_of_set(model, esteps, named, alpha)[0] for alpha in (plain, tiny)]
+    assert np.isfinite(found[0])
+    assert found[1] == found[0]
+
+
 def test_ard_pays_for_its_choice_of_coordinates_and_for_each_precision():
     """Two similar columns share a coefficient: none of them is clear, and all precisions count."""
     rng = np.random.default_rng(5)

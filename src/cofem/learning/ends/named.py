@@ -52,7 +52,7 @@ def evidence_of_set(
     for family, estep in zip(model.families, esteps, strict=True):
         xp = backend.namespace(precision)
         seen = family.noise_precision * squared_lengths(family, model, model.like)
-        alpha = xp.where(named, precision, OUTSIDE * (seen + precision))
+        alpha = xp.where(named, precision, OUTSIDE * seen)
         moments = estep.moments(alpha, None, 1, False)
         total += estep.report(alpha, moments).log_evidence
         products += moments.products

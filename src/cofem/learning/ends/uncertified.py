@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from cofem.learning import dense
 from cofem.learning.certificate import Certificate
-from cofem.learning.ends.best_end import best_of
+from cofem.learning.ends.best_end import FALSE_ALARM, best_of
 from cofem.learning.ends.named import evidence_of_ard
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.loop import run_em
@@ -26,7 +26,6 @@ from cofem.model.model import Model
 
 # The end of the learned prior must be ahead of "ard" by so much. If the model of "ard" were the
 # true one, it would be ahead by g with a probability of at most e^-g (Markov's inequality).
-FALSE_ALARM = 0.01
 NAMED_AHEAD = -math.log(FALSE_ALARM)
 
 
@@ -50,10 +49,13 @@ def not_certified(
             return best_of([calm], make, True, spent)
         ends = [*(end for end in ends if end.rule is not calm.rule), calm]
     best = best_of(ends, make, False, spent)
+    if settings.stopped:  # nothing else begins
+        best.outcome.found.verdict = Verdict.STOPPED
+        return best
     sparse = best
     if even is not None and not _may_have_more(ends, even):
         sparse = dense.unless_sparse(even, best, False)
-    if prior == "mixture" or settings.stopped:  # after a stop nothing else begins
+    if prior == "mixture":
         why = _trusted(ends).certificate.value
         sparse.outcome.found.troubles.append(
             f'the learned prior cannot be trusted here: {why}; use prior="ard"'
