@@ -9,15 +9,11 @@ import pytest
 from scipy import sparse
 
 import cofem
-from cofem.backend.distributed import ALONE
 from cofem.fitting import constant
-from cofem.learning.learned import Settings
 from cofem.model import validation
-from cofem.model.methods import EM
 from cofem.operators import from_functions
 
 ASKS = "pass intercept=True"
-SETTINGS = Settings(EM(), 0, 100, 1e-4, group=ALONE)
 
 
 def model_of(phi, y):
@@ -73,7 +69,7 @@ def test_data_without_a_constant_are_left_alone(kind):
         phi, y, _ = problem(seed, kind, shape, offset=0.0, sigma=[0.03, 0.3, 1.0][seed // 10])
         words, post = said(phi, y)
         assert ASKS not in words + post.message
-        asked += constant.may_lack_a_constant(model_of(phi, y), SETTINGS)
+        asked += constant.may_lack_a_constant(model_of(phi, y))
     assert asked > 15 or kind == "normal"  # so the evidence was looked at, and decided
 
 
@@ -81,10 +77,7 @@ def test_how_often_noise_is_looked_at_for_its_mean(monkeypatch):
     """At one in twenty in place of one in 10⁴, where it can be counted: 2,000 data of noise."""
     rng, phi = np.random.default_rng(0), np.eye(200)[:, :3]
     monkeypatch.setattr(constant, "SIGNIFICANT", 1.96)
-    asked = [
-        constant.may_lack_a_constant(model_of(phi, rng.normal(size=200)), SETTINGS)
-        for _ in range(2000)
-    ]
+    asked = [constant.may_lack_a_constant(model_of(phi, rng.normal(size=200))) for _ in range(2000)]
     assert abs(np.mean(asked) - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 2000)
 
 

@@ -13,7 +13,7 @@ from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
-from cofem.fitting.constant import may_lack_a_constant, with_constant_asked
+from cofem.fitting.alternatives import with_contradictions
 from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
@@ -30,7 +30,7 @@ from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.choosing import choose_method
 from cofem.model.methods import Method
-from cofem.model.model import Model
+from cofem.model.model import Model, Task
 from cofem.result.assembly import asked_for, posterior_of
 from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
@@ -190,11 +190,13 @@ def fit(
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
-        if which != "ard" and not (intercept or gone) and may_lack_a_constant(model, settings):
-            with_one, _ = validation.tasks_from(
-                phi, y, noise_precision, noise_std, weights, intercept=True
-            )
-            post = with_constant_asked(post, learned, with_one, given, settings)
+        if which != "ard" and not gone:
+
+            def with_constant() -> tuple[Task, ...]:
+                noise = noise_precision, noise_std, weights
+                return validation.tasks_from(phi, y, *noise, intercept=True, real=real)[0]
+
+            post = with_contradictions(post, learned, with_constant, given, settings)
         n_data = [task.operator.shape[0] for task in heard.tasks]
         post = with_rows_named(post, learned, n_data, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
