@@ -32,7 +32,7 @@ WEIGHTS = np.geomspace(0.1, 1e-4, 10)
 
 
 # The square of a standard normal on a grid, real and complex, and how probable it is.
-NODES = np.linspace(0, 9, 1201)[1:]
+NODES = (np.arange(1200) + 0.5) * 9 / 1200
 SQUARES = NODES**2
 DENSITY = {
     half: weight / np.sum(weight)

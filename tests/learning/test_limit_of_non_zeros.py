@@ -14,10 +14,10 @@ NOISE_PRECISION = 1e6
 def remaining(precision, share, is_complex):
     """E var(x | x + noise) for x zero or standard normal, by quadrature over |x + noise|²."""
     if is_complex:  # exponential
-        square = np.linspace(0, 40, 4001)[1:]
+        square = (np.arange(4000) + 0.5) / 100
         density = np.exp(-square)
     else:
-        root = np.linspace(0, 9, 2001)[1:]
+        root = (np.arange(2000) + 0.5) * 9 / 2000
         square, density = root**2, np.exp(-(root**2) / 2)
     density = density / density.sum()
     kept = precision / (1 + precision)
