@@ -181,7 +181,7 @@ def test_doubtful_traces_are_named_alike():
     assert both(dff, settings, "numpy") == 3
     said = [text for *_, cells in fitting.fit_together(dff, settings, None, 3)
             for text in cells["message"]]  # fmt: skip
-    assert "1 frames stand alone" in said[0]
+    assert "1 frame stands alone" in said[0]
     assert "not white" in said[1]
 
 

@@ -168,9 +168,8 @@ def doubts(signs: Signs) -> str:
     """
     found = []
     if signs.lone:
-        found.append(
-            f"{signs.lone} frames stand alone, far from both neighbours: they were left out"
-        )
+        alone = "1 frame stands" if signs.lone == 1 else f"{signs.lone} frames stand"
+        found.append(f"{alone} alone, far from both neighbours: left out")
     if signs.at_limit and signs.expected >= SOME_EVENTS:
         found.append(
             f"the decay time ({signs.tau_d:.2g} s) is at an end of what is searched: the trace "
