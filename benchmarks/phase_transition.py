@@ -31,32 +31,39 @@ TRIED = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
 WEIGHTS = np.geomspace(0.1, 1e-4, 10)
 
 
-# A standard normal on a grid.
-NODES = np.linspace(-9, 9, 1201)
-DENSITY = np.exp(-(NODES**2) / 2) / np.sum(np.exp(-(NODES**2) / 2))
+# The square of a standard normal on a grid, real and complex, and how probable it is.
+NODES = (np.arange(1200) + 0.5) * 9 / 1200
+SQUARES = NODES**2
+DENSITY = {
+    half: weight / np.sum(weight)
+    for half, weight in ((0.5, np.exp(-SQUARES / 2)), (1.0, NODES * np.exp(-SQUARES)))
+}
 
 
 # -- the limit -----------------------------------------------------------------
 
 
-def scalar_error(gamma, f):
-    """Return E var(x | x + N(0, 1/γ)) for x = 0 with probability 1 − f, else standard normal."""
+def scalar_error(gamma, f, half=0.5):
+    """Return E var(x | x + N(0, 1/γ)) for x = 0 with probability 1 − f, else standard normal.
+
+    ``half`` is ½, or 1 for complex x and noise, both circular.
+    """
     # The observation r is normal with variance 1/γ or 1 + 1/γ: integrate over both.
     total = 0.0
-    for share, std in ((1 - f, np.sqrt(1 / gamma)), (f, np.sqrt(1 + 1 / gamma))):
-        r = std * NODES
-        log_odds = np.log(f / (1 - f)) - 0.5 * np.log1p(gamma) + 0.5 * r**2 * gamma**2 / (1 + gamma)
-        p = 1 / (1 + np.exp(-np.clip(log_odds, -700, 700)))
-        mean = gamma / (1 + gamma) * r
-        total += share * np.sum(DENSITY * (p * (1 / (1 + gamma) + mean**2) - (p * mean) ** 2))
+    for share, variance in ((1 - f, 1 / gamma), (f, 1 + 1 / gamma)):
+        square = variance * SQUARES
+        gain = half * (square * gamma**2 / (1 + gamma) - np.log1p(gamma))
+        p = 1 / (1 + np.exp(-np.clip(np.log(f / (1 - f)) + gain, -700, 700)))
+        mean = (gamma / (1 + gamma)) ** 2 * square  # its square
+        total += share * np.sum(DENSITY[half] * (p * (1 / (1 + gamma) + mean) - p**2 * mean))
     return total
 
 
-def limit_error(f, ratio, beta, iterations=2000):
+def limit_error(f, ratio, beta, iterations=2000, half=0.5):
     """Return the mean squared error at the fixed point, relative to that of zero."""
     gamma = 1e-3
     for _ in range(iterations):
-        error = scalar_error(gamma, f)
+        error = scalar_error(gamma, f, half)
         gamma2 = max(1 / error - gamma, 1e-12)
         seen = ratio / (gamma2 + beta) + (1 - ratio) / gamma2
         new = max(1 / seen - gamma2, 1e-12)
@@ -66,12 +73,12 @@ def limit_error(f, ratio, beta, iterations=2000):
     return error / f
 
 
-def limit(ratio):
+def limit(ratio, half=0.5):
     """Return the largest f that state evolution solves, by halving."""
     low, high = 0.01 * ratio, ratio
     for _ in range(12):
         middle = (low + high) / 2
-        solved = limit_error(middle, ratio, 1 / SIGMA**2) < SOLVED**2
+        solved = limit_error(middle, ratio, 1 / SIGMA**2, half=half) < SOLVED**2
         low, high = (middle, high) if solved else (low, middle)
     return low
 

@@ -234,3 +234,19 @@ def test_a_page_for_all_cells(dff):
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["written"] == ["out.npz", "out.spks.npy", "r.html"]
     assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_silent_field_is_one_line_by_the_numbers_of_the_file(tmp_path, monkeypatch):
+    """More cells than a batch has: what many have in common is said once for all of them."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "BATCH", 5)
+    noise = 0.1 * np.random.default_rng(2).standard_normal((8, 300))
+    noise[6] = 0.0
+    np.save("noise.npy", noise)
+    result = run("noise.npy", "--framerate", 30, "-o", "out.npz", "--jobs", 1)
+    assert result.exit_code == 0, result.output
+    told = [line for line in result.stderr.splitlines() if "cells with problems" in line]
+    assert len(told) == 1
+    assert told[0].count("stand clear of the noise") == 1
+    assert "7 of 8, such as 0 (" in told[0]
+    assert "6 (the trace is constant)" in told[0]

@@ -14,6 +14,7 @@ from cofem import backend
 from cofem.calcium.arguments import levels_of, settings_of, traces_of
 from cofem.calcium.at_once.fitting import fit_together
 from cofem.calcium.half_cauchy.cell import MIN_FRAMES, Settings, fit_cell
+from cofem.calcium.jumps.doubts import in_a_field
 from cofem.calcium.jumps.fitting import fit_jumps
 from cofem.calcium.jumps.recording import SHARED, shared
 from cofem.calcium.result import OVER_FRAMES, PER_CELL, Deconvolution
@@ -24,8 +25,8 @@ from cofem.solvers.threads import as_done
 # median cell beyond one of these is in per cent, or raw.
 PLAUSIBLE_NOISE, PLAUSIBLE_PEAK, PEAK_PERCENTILE = 0.5, 15.0, 99.9
 GOES_WITH_OTHERS = (
-    "the trace goes with the mean of the other cells: neuropil was left in, or the field moved, "
-    "or all fire together; many events may be no spikes of this cell"
+    "the trace goes with the mean of the other cells (neuropil was left in, or the field moved, "
+    "or all fire together): many events may be no spikes of this cell"
 )
 # So many cells, spread over all, tell the unit.
 CELLS_LOOKED_AT = 50
@@ -244,9 +245,8 @@ def _warn(traces: np.ndarray, messages: dict[int, str], settings: Settings) -> N
             stacklevel=4,
         )
     if messages:
-        first = ", ".join(f"{i} ({text})" for i, text in list(messages.items())[:3])
-        rest = f" and {len(messages) - 3} more" if len(messages) > 3 else ""
-        warnings.warn(f"cells with problems: {first}{rest}; see .messages", stacklevel=4)
+        told = in_a_field(messages, range(len(np.atleast_2d(traces))))
+        warnings.warn(f"{told}; see .messages", stacklevel=4)
 
 
 def _doubt_about_units(rows: np.ndarray, settings: Settings) -> str:

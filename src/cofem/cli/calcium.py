@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import shutil
+import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,7 +120,10 @@ def calcium(
     check_options(traces.dff, rate, options, cell)
     with folder_of_parts(output, len(traces.dff) > BATCH) as parts:
         with warnings_as_lines():
+            # Batches would number their own cells, and warn for each other batch again.
+            warnings.filterwarnings("ignore", "cells with problems")
             result = deconvolve_in_batches(traces.dff, rate, options, jobs, parts)
+        warn_of_cells(result.messages, traces.cells)
         result.save(output)
         write_spks(spks, result.spikes, (traces.cells, traces.n_rows))
     written = [str(output), str(spks)]
@@ -143,6 +148,15 @@ def calcium(
         report.show_json(facts)
     else:
         show(facts)
+
+
+def warn_of_cells(messages: dict[int, str], cells: np.ndarray) -> None:
+    """Say in one line what is doubtful in a field, by the numbers that cells have in the file."""
+    from cofem.calcium.jumps.doubts import in_a_field
+
+    if messages:
+        told = f"{in_a_field(messages, cells.tolist())}; --report lists them all"
+        print(f"cofem: warning: {told}", file=sys.stderr)
 
 
 def write_report(path: Path, result: Any, title: str, cells: np.ndarray) -> None:

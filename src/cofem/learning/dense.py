@@ -127,7 +127,8 @@ def margin(model: Model) -> float:
     rows, columns = model.tasks[0].operator.shape
     if rows >= columns:
         return 0.0
-    most = most_per_datum(rows / columns) * rows / columns
+    half = 1.0 if backend.is_complex(model.like) else 0.5
+    most = min(most_per_datum(rows / columns, half) * rows / columns, 1.0)
     return MARGIN + math.log(max(-math.log(most) / math.log(STEP), 1.0))
 
 

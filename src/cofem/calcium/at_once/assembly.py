@@ -61,7 +61,8 @@ def assembled(
     size = spread_out(gaussian(jumps.number, jitter), factor, n)
     active = spread_out(gaussian(jumps.active, jitter), factor, n)
     tall = height / column(unit) * size
-    sizes, trust = _counted(active, tall, own, per_second, tau_d, settings.framerate)
+    in_noise = [one.second for one in found]
+    sizes, trust = _counted(active, tall, own, per_second, tau_d, in_noise, settings.framerate)
     one_spike = unit * sizes
     spikes = height * size
     if settings.threshold is not None:
@@ -167,6 +168,7 @@ def _counted(
     own: np.ndarray,
     per_second: np.ndarray,
     tau_d: np.ndarray,
+    in_noise: list[bool],
     framerate: float,
 ) -> tuple[np.ndarray, Array]:
     """Return the size of a spike (C,), and the trust in a frame's jumps (C, n).
@@ -198,7 +200,7 @@ def _counted(
         which = xp.maximum(which, 0 * which)
         named = xp.reshape(xp.take(shares, xp.reshape(which, (-1,))), (rows, n))
         trust = xp.where(on[:, :n], named, usual)
-    return _sizes(counted, n, per_second * own, tau_d), trust
+    return _sizes(counted, n, per_second * own, tau_d, in_noise), trust
 
 
 def _between_sums(x: Array, starts: Array, stops: Array) -> Array:
@@ -213,6 +215,7 @@ def _sizes(
     n: int,
     heights_per_second: np.ndarray,
     tau_d: np.ndarray,
+    in_noise: list[bool],
 ) -> np.ndarray:
     kept = counted.pop()
     start, stop, chance, height = (x[kept] for x in counted)
@@ -220,5 +223,5 @@ def _sizes(
     out = np.empty(len(tau_d))
     for i, (a, b) in enumerate(itertools.pairwise(edges)):
         mine = Segments(start[a:b], stop[a:b], chance[a:b], height[a:b])
-        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine)
+        out[i] = spike_size(float(heights_per_second[i]), float(tau_d[i]), mine, in_noise[i])
     return out

@@ -24,7 +24,7 @@ from cofem.calcium.jumps import fitting as one_cell
 from cofem.calcium.jumps.doubts import Signs, doubts
 from cofem.calcium.jumps.search import REACHED_SHARE, Climb, Found, climbing
 from cofem.calcium.jumps.states import HEIGHT, Constants, noise_at_30
-from cofem.calcium.jumps.unsure import second_view, share_of_second
+from cofem.calcium.jumps.unsure import decided, quiet_views, second_view
 
 # Cells that are answered together; while some are computed, the others ask.
 TURNS = 2
@@ -71,7 +71,7 @@ def fit_together(
         numbers = backend.to_numpy(xp.sum(xp.astype(lone, xp.int64), axis=1))[good]
         found, stretch = _searched(data, settings, given is not None or not settings.maximin)
         rough = doubting.roughness(data.y, data.seen)
-        shares = _second_views(found, stretch, rough, data.framerate)
+        found, shares = _views(found, stretch, rough, data.framerate)
         for mine, jumps, tables in _posteriors(data, found):
             own = slice(int(mine[0]), int(mine[-1]) + 1)
             frames, cells = assembled(
@@ -94,24 +94,31 @@ def fit_together(
             yield there[good][mine], frames, cells
 
 
-def _second_views(
+def _views(
     found: list[Found], stretch: Stretch, rough: np.ndarray, framerate: float
-) -> np.ndarray:
-    """Return the shares of every cell's second view (C, 2); see ``jumps.unsure``."""
-    shares = np.zeros((len(found), 2))
+) -> tuple[list[Found], np.ndarray]:
+    """Return what is found, and the shares of every cell's second view (C, 2).
+
+    See ``jumps.unsure``.
+    """
+    found, shares = list(found), np.zeros((len(found), 2))
     small = np.flatnonzero([one.small for one in found])
     if len(small):
         xp = backend.namespace(stretch.y)
         where = backend.from_numpy(small, stretch.y)
         y, seen = (xp.take(a, where, axis=0) for a in (stretch.y, stretch.seen))
         first = [found[i].constants for i in small]
-        tables = build_tables([second_view(one) for one in first], framerate, y)
-        evidence = backend.to_numpy(log_evidence(tables, y, seen))
-        shares[small] = [
-            share_of_second(found[i], float(e), y.shape[1], float(rough[i]))
-            for i, e in zip(small, evidence, strict=True)
-        ]
-    return shares
+        views = [second_view(one) for one in first], *zip(*map(quiet_views, first), strict=True)
+        second, *quiet = (
+            backend.to_numpy(log_evidence(build_tables(list(view), framerate, y), y, seen))
+            for view in views
+        )
+        for k, i in enumerate(small):
+            best = max(float(one[k]) for one in quiet)
+            found[i], *shares[i] = decided(
+                found[i], float(second[k]), best, y.shape[1], float(rough[i])
+            )
+    return found, shares
 
 
 def _both_views(

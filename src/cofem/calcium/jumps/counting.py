@@ -133,7 +133,9 @@ def trust_of_frames(found: Segments, n: int, jump: float) -> np.ndarray:
     return out
 
 
-def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> float:
+def spike_size(
+    heights_per_second: float, tau_d: float, found: Segments, in_noise: bool = False
+) -> float:
     """Return the most probable height of one spike, in units of the noise at 30 Hz.
 
     Parameters
@@ -144,6 +146,9 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
         Decay time in seconds.
     found : Segments
         The events.
+    in_noise : bool
+        Whether single spikes are lost in the noise: an area in units of that noise is then too
+        large by as much as the noise is, and what cells usually fire has half of the weight.
 
     Examples
     --------
@@ -164,7 +169,7 @@ def spike_size(heights_per_second: float, tau_d: float, found: Segments) -> floa
         if lower > TOOTH_ABOVE and distance < TOOTH_WIDTH:
             return float(lower)
         size += USUAL_DISTANCE - min(distance, LARGEST_DISTANCE)
-    return math.exp(size)
+    return math.exp((size + by_firing) / 2 if in_noise else size)
 
 
 def size_spread(lost: float) -> float:

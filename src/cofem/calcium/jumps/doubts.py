@@ -8,6 +8,8 @@ that no nonsense is silent.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +38,8 @@ GAIN_PER_EVENT = 0.3
 SOME_EVENTS = 3.0
 # Counts are mostly the usual ones where these have more than half of the weight.
 MOSTLY = 0.5
+# What more cells of a field than this have in common is said once.
+FEW = 3
 
 
 def lone_frames(dff: np.ndarray, framerate: float) -> np.ndarray:
@@ -164,9 +168,8 @@ def doubts(signs: Signs) -> str:
     """
     found = []
     if signs.lone:
-        found.append(
-            f"{signs.lone} frames stand alone, far from both neighbours: they were left out"
-        )
+        alone = "1 frame stands" if signs.lone == 1 else f"{signs.lone} frames stand"
+        found.append(f"{alone} alone, far from both neighbours: left out")
     if signs.at_limit and signs.expected >= SOME_EVENTS:
         found.append(
             f"the decay time ({signs.tau_d:.2g} s) is at an end of what is searched: the trace "
@@ -199,6 +202,47 @@ def doubts(signs: Signs) -> str:
             "the interval of counts is mostly what cells usually fire"
         )
     return "; ".join(found)
+
+
+def in_a_field(messages: Mapping[int, str], names: Sequence[int] | range) -> str:
+    """Return one sentence on the messages of all cells; what many have in common is said once.
+
+    Parameters
+    ----------
+    messages : mapping
+        By the index of the cell.
+    names : sequence of int
+        What the cells are called.
+
+    Examples
+    --------
+    >>> in_a_field({1: "the trace is constant"}, range(3))
+    'cells with problems: 1 (the trace is constant)'
+    >>> in_a_field({i: f"{i} frames stand alone" for i in range(4)}, range(9))
+    'cells with problems: 4 of 9, such as 0 (0 frames stand alone)'
+    """
+    kinds: dict[str, list[int]] = {}
+    for i, text in messages.items():
+        for part in text.split("; "):
+            kinds.setdefault(_kind(part), []).append(i)
+    common = sorted((k for k in kinds if len(kinds[k]) > FEW), key=lambda k: -len(kinds[k]))
+    said = []
+    for kind in common:
+        i = kinds[kind][0]
+        part = next(part for part in messages[i].split("; ") if _kind(part) == kind)
+        said.append(f"{len(kinds[kind])} of {len(names)}, such as {names[i]} ({part})")
+    rest = {
+        i: "; ".join(part for part in text.split("; ") if _kind(part) not in common)
+        for i, text in messages.items()
+    }
+    rare = [f"{names[i]} ({text})" for i, text in rest.items() if text]
+    more = [f"and {len(rare) - FEW} more"] if len(rare) > FEW else []
+    return f"cells with problems: {', '.join(said + rare[:FEW] + more)}"
+
+
+def _kind(text: str) -> str:
+    """Return a sentence without its numbers."""
+    return re.sub(r"\d[\d.]*", "#", text)
 
 
 def neighbours(left: np.ndarray) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from cofem.calcium.jumps.passes import Jumps, log_evidence, posterior
 from cofem.calcium.jumps.recording import LARGE_SHARE, course, top_noise
 from cofem.calcium.jumps.search import START, Found, search
 from cofem.calcium.jumps.states import HEIGHT, States, build_states, noise_at_30
-from cofem.calcium.jumps.unsure import roughness, second_view, share_of_second
+from cofem.calcium.jumps.unsure import decided, quiet_views, roughness, second_view
 from cofem.calcium.traces import maximin_baseline
 
 # Faster recordings are averaged to about this rate: spikes are told no better in more frames,
@@ -90,17 +90,15 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
     known = {"tau_d", "tau_r", "curvature"} <= fixed.keys()
     part = liveliest(y, SEARCHED_GIVEN if known else SEARCHED)
     found = search(y[part], there[part], above.framerate, fixed, settings.indicator)
+    z, share, lost = y - found.constants.level, 0.0, 0.0
+    if found.small:
+        found, share, lost = _views(found, z[part], there[part], above.framerate, roughness(y))
     states = build_states(found.constants, above.framerate)
     margin = math.ceil(MARGIN_SECONDS * above.framerate)
-    jumps = told(_in_pieces(states, y - found.constants.level, there, margin), states, there)
-    share = lost = 0.0
-    if found.small:
-        other = build_states(second_view(found.constants), above.framerate)
-        z = y - found.constants.level
-        evidence = log_evidence(other, z[part], there[part])
-        share, lost = share_of_second(found, evidence, len(y[part]), roughness(y))
+    jumps = told(_in_pieces(states, z, there, margin), states, there)
     fit = _assemble(jumps, states, found, noise, above, baseline, settings, lost)
     if share > 0 and settings.threshold is None:
+        other = build_states(second_view(found.constants), above.framerate)
         second = told(_in_pieces(other, z, there, margin), other, there)
         jitter = JITTER * fit.tau_d * above.framerate
         spikes = spread_out(gaussian_filter1d(second.number, jitter), above.factor, len(dff))
@@ -117,6 +115,17 @@ def fit_jumps(dff: np.ndarray, settings: Settings, baseline: np.ndarray | None) 
         *top_noise(y), lost,
     )  # fmt: skip
     return replace(fit, message=doubts(signs))
+
+
+def _views(
+    found: Found, z: np.ndarray, seen: np.ndarray, framerate: float, rough: float
+) -> tuple[Found, float, float]:
+    """Ask the views of a trace in much noise; see :func:`decided`."""
+    second, *quiet = (
+        log_evidence(build_states(view, framerate), z, seen)
+        for view in (second_view(found.constants), *quiet_views(found.constants))
+    )
+    return decided(found, second, max(quiet), len(z), rough)
 
 
 def fixed_constants(settings: Settings, given_level: bool) -> dict[str, float]:
@@ -216,7 +225,7 @@ def _assemble(
     size = spread_out(gaussian_filter1d(jumps.number, jitter), factor, n)
     active = spread_out(gaussian_filter1d(jumps.active, jitter), factor, n)
     events = segments(active, height / unit * size, settings.framerate)
-    one = unit * spike_size(constants.height * per_second, constants.tau_d, events)
+    one = unit * spike_size(constants.height * per_second, constants.tau_d, events, found.second)
     spikes = height * size
     if settings.threshold is not None:
         spikes = np.where(_near(active, settings) >= settings.threshold, spikes, 0.0)

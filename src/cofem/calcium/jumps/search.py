@@ -67,6 +67,8 @@ class Found(NamedTuple):
         Without the prior.
     small : bool
         Whether the trace does not reach three jumps.
+    second : bool
+        Whether these are the constants of the second view; see ``jumps.unsure``.
     """
 
     constants: Constants
@@ -75,6 +77,7 @@ class Found(NamedTuple):
     evaluations: int
     log_evidence: float
     small: bool
+    second: bool = False
 
 
 def search(

@@ -47,9 +47,11 @@ FIRST_SPREAD = 14
 # noise by many small coefficients.
 FAINTEST = 1.0
 # With fewer data than unknowns the data determine only a limited number of non-zeros. For random
-# orthonormal rows the limit of state evolution is .36 + .54 N/D non-zeros per datum, to within .03
-# for N/D from .05 to .8 (``phase_transition.py`` in the benchmarks). A tenth more is allowed.
-MOST_PER_DATUM = (1.1 * 0.36, 1.1 * 0.54)
+# orthonormal rows the limit of state evolution is .36 + .54 N/D non-zeros per datum, and .47 + .58
+# N/D if z is complex (real and imaginary part are zero together), to within .035 for N/D from .05
+# to .8 (``phase_transition.py`` in the benchmarks). A tenth more is allowed. The keys are ½, and 1
+# if complex.
+MOST_PER_DATUM = {0.5: (1.1 * 0.36, 1.1 * 0.54), 1.0: (1.1 * 0.47, 1.1 * 0.58)}
 # The smallest total weight of the slabs, so that its logarithm is finite and slabs can come back.
 LEAST_SLABS = 1e-12
 # That limit is for single tasks. For tasks that share their zeros this smaller one is used: with
@@ -57,15 +59,18 @@ LEAST_SLABS = 1e-12
 MOST_IF_JOINT = 0.5
 
 
-def most_per_datum(ratio: Any) -> Any:
+def most_per_datum(ratio: Any, half: float = 0.5) -> Any:
     """Return how many non-zeros a datum can tell apart, at ``ratio`` data per unknown.
+
+    ``half`` is ½, or 1 if z is complex.
 
     Examples
     --------
-    >>> round(most_per_datum(1 / 3), 2)
-    0.59
+    >>> round(most_per_datum(1 / 3), 2), round(most_per_datum(1 / 3, 1.0), 2)
+    (0.59, 0.73)
     """
-    return MOST_PER_DATUM[0] + MOST_PER_DATUM[1] * ratio
+    few, more = MOST_PER_DATUM[half]
+    return few + more * ratio
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,8 @@ class MixturePrior:
             top, weights = top[:, None], weights + 0 * top[:, None]
         scales = top * scales
         ratio = n_data / n_unknowns
-        line = MOST_IF_JOINT if joint else most_per_datum(ratio)
-        most = line * ratio if ratio < 1 else 1.0
+        line = MOST_IF_JOINT if joint else most_per_datum(ratio, half)
+        most = min(line * ratio, 1.0) if ratio < 1 else 1.0
         return cls(scales, weights, tie, half, most, weights, nonnegative)
 
     @property
