@@ -189,11 +189,10 @@ def fit(
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
-        n_data = [task.operator.shape[0] for task in heard.tasks]
-        post = with_rows_named(post, learned, n_data, phi)
+        post, far_away = with_rows_named(post, learned, heard, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
-    if found.warning is not None:
-        warnings.warn(post.message, found.warning, stacklevel=2)
+    if said := post.message if found.warning else far_away:
+        warnings.warn(said, found.warning or UserWarning, stacklevel=2)
     return post
 
 
