@@ -16,7 +16,7 @@ from cofem.files import check_writable
 from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
-from cofem.fitting.silent import audible, with_all_rows
+from cofem.fitting.silent import audible, with_all_rows, with_unseen_named
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
@@ -184,8 +184,7 @@ def fit(
         heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
         run = sparse_bayes if which == "ard" else partial(learn, prior=which)
         learned = unless_hard(partial(run, heard, given=given), heard, settings)
-        if gone:
-            learned = with_all_rows(learned, tasks, gone)
+        learned = with_unseen_named(with_all_rows(learned, tasks, gone) if gone else learned)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
