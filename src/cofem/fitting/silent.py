@@ -66,7 +66,7 @@ def with_all_rows(learned: Learned, tasks: Sequence[Task], gone: int) -> Learned
 
 
 def with_unseen_named(learned: Learned) -> Learned:
-    """Return the fit with a word on the coefficients whose columns are zero: all is the prior there.
+    """Return the fit with a word on coefficients whose columns are zero: all is the prior there.
 
     They count as any other coefficient, which is wrong where they are not: the mean of an image
     whose lowest frequency was not measured, for example.
