@@ -163,3 +163,13 @@ def test_real_unknowns_behind_complex_data_have_a_complex_constant():
     # Realified data carry twice the precision each: their variances add up to E|c − ĉ|².
     spread = covariance[-2, -2] + covariance[-1, -1]
     assert post.intercept_std == pytest.approx(math.sqrt(spread), rel=1e-4)
+
+
+@pytest.mark.parametrize("value", [3.0, 1e12, 1e-9])
+def test_of_constant_data_nothing_is_left_but_the_constant(value):
+    """Rounding that centring leaves must not be taken for data."""
+    phi, *_ = problem(0, False)
+    for weights in (None, np.linspace(1, 2, len(phi))):
+        post = cofem.fit(phi, np.full(len(phi), value), intercept=True, weights=weights)
+        assert (post.mean == 0).all()
+        assert post.intercept == pytest.approx(value, rel=1e-12)

@@ -151,3 +151,27 @@ def test_known_noise_needs_nothing_of_it():
     odd = cofem.fit(*zeros_between(phi, y), noise_std=0.05)
     assert "left out" not in odd.message
     np.testing.assert_allclose(odd.mean, plain.mean, atol=1e-3)
+
+
+@pytest.mark.parametrize("prior", ["auto", "ard"])
+def test_columns_of_zeros_are_named(prior):
+    phi, y, _ = problem()
+    noise = {} if prior == "auto" else {"noise_std": 0.05}
+    assert "zero in" not in cofem.fit(phi, y, prior=prior, **noise).message
+    phi[:, [3, 77]] = 0.0
+    post = cofem.fit(phi, y, prior=prior, **noise)
+    assert "phi is zero in 2 of 120 columns (3, 77): the data say nothing" in post.message
+    assert post.converged
+    assert (post.mean[[3, 77]] == 0).all()
+    low, high = post.interval(0.99)
+    assert (low[[3, 77]] <= 0).all()
+    assert (high[[3, 77]] >= 0).all()
+
+
+def test_a_column_that_only_some_tasks_see_is_not_named():
+    phi, y, _ = problem()
+    other = phi.copy()
+    other[:, 3] = 0.0
+    assert "phi is zero" not in cofem.fit([phi, other], [y, y[::-1].copy()]).message
+    both = cofem.fit([other, other.copy()], [y, y[::-1].copy()]).message
+    assert "phi is zero in 1 of 120 columns (3)" in both

@@ -134,21 +134,23 @@ def test_the_posterior_is_that_of_the_chains_begun_at_the_end(given):
 
 
 @pytest.mark.parametrize(
-    ("distance", "stopped", "verdict"),
+    ("distance", "ahead", "stopped", "verdict"),
     [
-        (0.99 * AGREE, False, Verdict.SAMPLED),
-        (1.01 * AGREE, False, Verdict.CHAINS_APART),
-        (0.99 * AGREE, True, Verdict.STOPPED),
+        (0.99 * AGREE, 0.0, False, Verdict.SAMPLED),
+        (1.01 * AGREE, 0.0, False, Verdict.CHAINS_APART),
+        (1.01 * AGREE, 5.0, False, Verdict.BETTER_MODE),
+        (0.99 * AGREE, 0.0, True, Verdict.STOPPED),
     ],
 )
-def test_the_verdict_says_how_the_chains_ended(monkeypatch, distance, stopped, verdict):
+def test_the_verdict_says_how_the_chains_ended(monkeypatch, distance, ahead, stopped, verdict):
     model = made()
     chains = sample_supports(model, BETA, BETA, np.array([1, 4]), 3)
-    told = SimpleNamespace(**{**vars(chains), "distance": distance, "stopped": stopped})
+    told = {**vars(chains), "distance": distance, "ahead": ahead, "stopped": stopped}
+    told = SimpleNamespace(**told)
     monkeypatch.setattr(supports_fit, "sample_supports", lambda *arguments: told)
     found = sampled(model, [end()], True, settings(), "it is a test").outcome.found
     assert found.verdict is verdict
-    assert found.facts == {"sweeps": chains.sweeps, "distance": distance}
+    assert found.facts == {"sweeps": chains.sweeps, "distance": distance, "ahead": ahead}
 
 
 def test_too_many_non_zeros_give_no_posterior(monkeypatch):

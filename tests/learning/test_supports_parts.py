@@ -8,7 +8,10 @@ import scipy.stats
 
 from cofem.learning.supports import cut_values, nonnegative
 from cofem.learning.supports.draws import Draws
+from cofem.learning.supports.runs import Run
 from cofem.learning.supports.sampler import (
+    AGREE,
+    CLEARLY,
     LARGEST_COST,
     _distance,
     _those_that_count,
@@ -39,13 +42,22 @@ def test_chains_differ_by_their_means_beside_the_spread_of_all_draws(seed):
     assert _distance(one, other) == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("gap", "left"), [(5.9, 2), (6.1, 1)])
-def test_a_chain_at_a_lesser_mode_is_left_out(gap, left):
-    low, high = SimpleNamespace(score=(-10.0, 1.5)), SimpleNamespace(score=(-10.0 + gap, 0.5))
+@pytest.mark.parametrize(("gap", "left"), [(0.99 * CLEARLY, 2), (1.01 * CLEARLY, 1)])
+def test_a_chain_at_a_lesser_mode_is_left_out_where_chains_differ(gap, left):
+    low, high = SimpleNamespace(height=-10.0), SimpleNamespace(height=-10.0 + gap)
     for chains in ([low, high], [high, low]):
-        found = _those_that_count(chains)
+        found, ahead = _those_that_count(chains, 1.01 * AGREE)
         assert len(found) == left
         assert high in found
+        assert ahead == (pytest.approx(gap) if left == 1 else 0)
+        assert _those_that_count(chains, AGREE) == (chains, 0)
+    assert _those_that_count([high], np.inf) == ([high], 0)
+
+
+def test_the_height_of_a_mode_does_not_depend_on_small_coefficients_besides():
+    run = Run(np.eye(4), np.ones(4), np.ones(2), beta=1.0, most=3, seed=0, likely=np.arange(2))
+    run.scores = [np.full(20, 7.0), np.array([-30.0] * 30), np.full(10, 7.0)]
+    assert run.height == 7.0
 
 
 @pytest.mark.parametrize("unknowns", [200, 10_000, 100_000, 10_000_000])

@@ -143,7 +143,7 @@ def test_another_seed_is_another_chain_and_both_chains_differ():
     assert not np.array_equal(one[0], one[COUNTED // BLOCK])
 
 
-@pytest.mark.parametrize(("distance", "ends"), [(0.2, [1, 1, 1, 1]), (0.5, [1, 1, 1, 3, 3])])
+@pytest.mark.parametrize(("distance", "ends"), [(0.2, [1, 1, 1, 1]), (0.5, [1, 1, 1, 3, 7, 7])])
 def test_chains_that_are_apart_go_on_with_more_noise_beside_them(monkeypatch, distance, ends):
     """They begin to count anew; if they still do not agree, they make twice as many sweeps more."""
     model, *_ = made()

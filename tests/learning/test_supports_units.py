@@ -64,7 +64,7 @@ def test_values_equal_in_columns_of_length_one_still_are():
 def test_the_users_units_are_taken_only_if_clearly_better(monkeypatch, better):
     phi, y, _ = uneven_kernel(0)
     scores = iter([sampler.CLEARLY + better, 0.0])
-    monkeypatch.setattr(sampler, "_score", lambda runs: next(scores))
+    monkeypatch.setattr(sampler, "_height", lambda runs: next(scores))
     kept = []
     monkeypatch.setattr(sampler.Draws, "of", lambda lengths, draws: kept.append(lengths))
     monkeypatch.setattr(sampler, "WARMING", 4)

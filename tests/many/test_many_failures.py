@@ -40,6 +40,16 @@ def test_how_many_did_not_converge():
     assert "max_iter=2" in many.message[3]
 
 
+def test_in_how_many_rows_are_far_away():
+    phi, Y = problems(3)
+    phi, Y = phi[:, :5], Y.copy()  # with few unknowns, so that none of them can explain the error
+    Y[1, 3] += 50
+    with pytest.warns(UserWarning, match="in 1 of 3 fits, the first of them 1, rows of y are fur"):
+        many = fit_many(phi, Y)
+    assert many.converged.all()
+    assert "(row 3)" in many.message[1]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "match"),
     [

@@ -17,7 +17,7 @@ from cofem.fitting.alternatives import with_contradictions
 from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
-from cofem.fitting.silent import audible, with_all_rows
+from cofem.fitting.silent import audible, with_all_rows, with_unseen_named
 from cofem.fitting.sparse_bayes import sparse_bayes
 from cofem.learning.checkpoint import Checkpoint
 from cofem.learning.convergence import ConvergenceWarning
@@ -185,8 +185,7 @@ def fit(
         heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
         run = sparse_bayes if which == "ard" else partial(learn, prior=which)
         learned = unless_hard(partial(run, heard, given=given), heard, settings)
-        if gone:
-            learned = with_all_rows(learned, tasks, gone)
+        learned = with_unseen_named(with_all_rows(learned, tasks, gone) if gone else learned)
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
@@ -197,11 +196,10 @@ def fit(
                 return validation.tasks_from(phi, y, *noise, intercept=True, real=real)[0]
 
             post = with_contradictions(post, learned, with_constant, given, settings)
-        n_data = [task.operator.shape[0] for task in heard.tasks]
-        post = with_rows_named(post, learned, n_data, phi)
+        post, far_away = with_rows_named(post, learned, heard, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
-    if found.warning is not None:
-        warnings.warn(post.message, found.warning, stacklevel=2)
+    if said := post.message if found.warning else far_away:
+        warnings.warn(said, found.warning or UserWarning, stacklevel=2)
     return post
 
 

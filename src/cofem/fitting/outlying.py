@@ -27,7 +27,7 @@ from scipy.special import betaincinv, erfc, erfinv
 from cofem import backend
 from cofem.learning.learned import Learned
 from cofem.learning.stopping import Verdict
-from cofem.model.model import Task
+from cofem.model.model import Model, Task
 from cofem.operators.centred import unreduced
 from cofem.operators.realified import Realified
 from cofem.result.posterior import Posterior
@@ -44,34 +44,40 @@ FURTHEST = 1e12
 MOST_EXPLAINED = 1 - 1e-9
 # As many rows are named.
 NAMED = 10
+FAR_AWAY = "rows of y are further from the fit than normal noise can be"
 
 # The number of a task, and the absolute residuals of its rows.
 Residuals = tuple[int, np.ndarray]
 
 
-def with_rows_named(post: Posterior, learned: Learned, n_data: list[int], phi: Any) -> Posterior:
-    """Return the posterior; not converged, if rows are further away than normal noise allows.
+def with_rows_named(
+    post: Posterior, learned: Learned, heard: Model, phi: Any
+) -> tuple[Posterior, str]:
+    """Return the posterior, and which rows are further away than normal noise allows.
+
+    Its message says so too. Whether the fit has converged is another question: of noise with heavy
+    tails a few rows are always far away, and the answer is as good as the others.
 
     Parameters
     ----------
     post : Posterior
     learned : Learned
-        The same; it gets the trouble too, and its history the products made here.
-    n_data : list of int
-        How many directions of every task hold data (:mod:`cofem.fitting.silent`).
+        The same; its message gets the sentence too, and its history the products made here.
+    heard : Model
+        Its tasks have the directions that hold data (:mod:`cofem.fitting.silent`).
     phi
         As for :func:`cofem.fit`.
     """
     found, tasks = learned.outcome.found, learned.model.tasks
     early = found.verdict in (Verdict.STOPPED, Verdict.AS_ASKED, Verdict.DIVERGED)
     if early or any(task.operator.splits_rows for task in tasks):
-        return post
+        return post, ""
     normal = post.prior == "ard" or found.verdict is Verdict.DENSE
+    n_data = [task.operator.shape[0] for task in heard.tasks]
     why = _named(post, _far_away(learned, n_data), phi, normal)
-    if not why:
-        return post
-    found.troubles.append(why)
-    return replace(post, converged=found.converged, message=found.message)
+    if why:
+        found.note += f"; {why}"
+    return replace(post, message=found.message), why
 
 
 def _far_away(learned: Learned, n_data: list[int]) -> list[Residuals]:
@@ -108,9 +114,10 @@ def _named(post: Posterior, suspicious: list[Residuals], phi: Any, normal: bool)
         return ""
     named = ", ".join(rows[:NAMED]) + (", …" if len(rows) > NAMED else "")
     return (
-        f"{len(rows)} of {total} rows of y are further from the fit than normal noise can be "
-        f"(row{'s' * (len(rows) > 1)} {named}), and such rows spoil a fit: leave them out, or make "
-        "them unknowns too (see docs/noise.md, rows that are wrong)"
+        f"{len(rows)} of {total} {FAR_AWAY} "
+        f"(row{'s' * (len(rows) > 1)} {named}). Gross errors spoil a fit: leave such rows out, or "
+        "make them unknowns too; noise with heavy tails does little harm (see docs/noise.md, rows "
+        "that are wrong)"
     )
 
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from cofem import backend
 from cofem.backend import Array
 from cofem.learning.learned import Learned
@@ -27,6 +29,8 @@ MOST_ROWS, MOST_WORK = 1500, 5e9
 # beside all of it, in double and in single precision (some hundred roundings; noise of 160 and 100
 # dB below the data).
 NO_SIGNAL, NO_DATA = (1e-13, 1e-11), (1e-8, 1e-5)
+# As many columns of zeros are named.
+NAMED = 5
 
 
 def audible(model: Model, method: Method) -> tuple[Model, int]:
@@ -59,6 +63,26 @@ def with_all_rows(learned: Learned, tasks: Sequence[Task], gone: int) -> Learned
         f"; {gone} directions of the data were left out: both phi and y are zero in them"
     )
     return replace(learned, model=replace(model, tasks=tuple(full)))
+
+
+def with_unseen_named(learned: Learned) -> Learned:
+    """Return the fit with a word on coefficients whose columns are zero: all is the prior there.
+
+    They count as any other coefficient, which is wrong where they are not: the mean of an image
+    whose lowest frequency was not measured, for example.
+    """
+    model = learned.model
+    if model.sparsifier is not None or any(t.operator.splits_rows for t in model.tasks):
+        return learned
+    norms = [backend.to_numpy(t.operator.column_norms_squared(t.y)) for t in model.tasks]
+    unseen = np.flatnonzero(np.max(norms, axis=0) == 0)
+    if 0 < len(unseen) < model.n_unknowns:
+        named = ", ".join(map(str, unseen[:NAMED])) + (", …" if len(unseen) > NAMED else "")
+        learned.outcome.found.note += (
+            f"; phi is zero in {len(unseen)} of {model.n_unknowns} columns ({named}): the data say "
+            "nothing about these coefficients, whose mean and intervals are those of the prior"
+        )
+    return learned
 
 
 def _without_zero_rows(

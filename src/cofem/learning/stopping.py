@@ -66,6 +66,10 @@ class Verdict(enum.Enum):
         "two Markov chains over the sets of non-zero coordinates agree within {distance:.2g} error "
         "bars after {sweeps} sweeps"
     )
+    BETTER_MODE = (
+        "of two Markov chains over the sets of non-zero coordinates one found sets that are more "
+        "probable than those of the other by {ahead:.3g} in log density; it alone counts"
+    )
     CHAINS_APART = (
         "two Markov chains over the sets of non-zero coordinates still differ by {distance:.2g} "
         "error bars after {sweeps} sweeps: the columns of phi are so alike that the result is only "
@@ -108,7 +112,7 @@ class Verdict(enum.Enum):
         return self in (
             Verdict.SETTLED, Verdict.PRIOR_SETTLED, Verdict.AT_REST, Verdict.NEARLY_AT_REST,
             Verdict.CERTIFIED, Verdict.BETTER_NAMED, Verdict.DENSE, Verdict.SAMPLED,
-            Verdict.MEAN_SETTLED,
+            Verdict.BETTER_MODE, Verdict.MEAN_SETTLED,
             Verdict.ONLY_JITTERS, Verdict.NO_MOVE_LEFT, Verdict.GIVEN,
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend, fitting
+from cofem.fitting.outlying import FAR_AWAY
 from cofem.many.layout import Outcome
 from cofem.many.marginals import kept_of
 from cofem.operators import LinearOperator
@@ -26,8 +27,9 @@ def fit_rows(phi: LinearOperator, Y: Any, options: dict[str, Any]) -> list[Outco
         one = noise[i] if isinstance(noise, np.ndarray) else noise
         try:
             with warnings.catch_warnings():
-                # The parent tells how many did not converge.
+                # The parent tells how many did not converge, and have rows that are far away.
                 warnings.simplefilter("ignore", fitting.ConvergenceWarning)
+                warnings.filterwarnings("ignore", f".*{FAR_AWAY}")
                 post = fitting.fit(phi, y, **{**options, "noise_precision": one})
             outcomes.append(
                 Outcome(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend, fitting
+from cofem.fitting.outlying import FAR_AWAY
 from cofem.many.layout import CONVERGED, FAILED
 from cofem.many.marginals import OF_COMPONENTS, OF_COORDINATES, Kept
 from cofem.many.stores import Store
@@ -230,6 +231,13 @@ def result_of(target: Store, problems: int, options: dict[str, Any]) -> ManyPost
         warnings.warn(
             f"{unsettled} of {problems} fits did not converge; see .converged and .message",
             fitting.ConvergenceWarning,
+            stacklevel=3,
+        )
+    if named := [i for i, message in enumerate(messages) if FAR_AWAY in message]:
+        warnings.warn(
+            f"in {len(named)} of {problems} fits, the first of them {named[0]}, {FAR_AWAY}; see "
+            ".message",
+            UserWarning,
             stacklevel=3,
         )
     return result

@@ -20,7 +20,7 @@ from cofem.operators.norms import estimate_column_norms_squared
 # A stored matrix is written out centred up to this many numbers (1 GiB in float64): this leaves no
 # rounding errors of the columns' means, and fast paths for matrices still apply.
 WRITTEN_OUT = 1 << 27
-# A column that is this many roundings of its entries or less, once centred, was constant.
+# A column, or y, that is this many roundings of its entries or less, once centred, was constant.
 ROUNDINGS = 10.0
 # Subtracting the constant's part from ΦᴴΦ loses digits if that part is this many times the rest.
 CANCELS = 10.0
@@ -61,11 +61,16 @@ class Centred(LinearOperator):
         self._units, self._parts = Cache(), Cache()
 
     def reduce(self, y: Array) -> Array:
-        """Return data (…, N) without the constant, (…, N − 1)."""
-        unit = self._unit(y)
+        """Return data (…, N) without the constant, (…, N − 1).
+
+        Of data that are constant nothing is left, not even rounding.
+        """
+        xp, unit = backend.namespace(y), self._unit(y)
         # Done twice: the second time removes what rounding left of a large constant.
-        y = y - unit * _along(y, unit)[..., None]
-        return self._reflect(y)
+        rest = self._reflect(y - unit * _along(y, unit)[..., None])
+        size, whole = (xp.max(xp.abs(x), axis=-1, keepdims=True) for x in (rest, y))
+        kept = size > ROUNDINGS * float(xp.finfo(rest.dtype).eps) * whole
+        return xp.where(kept, rest, xp.zeros_like(rest))
 
     def column_part(self, like: Array) -> Array:
         """Return Φᴴu, (D,): the share of the constant in every column."""
@@ -141,10 +146,6 @@ def centred(op: LinearOperator, direction: Array | None = None) -> tuple[LinearO
         return node, node
     xp = backend.namespace(op.matrix)
     columns = node.reduce(xp.matrix_transpose(op.matrix))
-    # A constant column is zero after centring; rounding must not leave anything of it.
-    eps = float(xp.finfo(columns.dtype).eps)
-    left, whole = xp.max(xp.abs(columns), axis=1), xp.max(xp.abs(op.matrix), axis=0)
-    columns = xp.where((left > ROUNDINGS * eps * whole)[:, None], columns, xp.zeros_like(columns))
     return Dense(xp.matrix_transpose(columns)), node
 
 

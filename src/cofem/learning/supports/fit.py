@@ -84,8 +84,9 @@ def sampled(
     model = model.with_noise([beta or found.noise_precision])
     xp = backend.namespace(model.like)
     verdict = Verdict.SAMPLED if found.distance <= AGREE else Verdict.CHAINS_APART
+    verdict = Verdict.BETTER_MODE if found.ahead else verdict
     verdict = Verdict.STOPPED if found.stopped else verdict
-    facts = {"sweeps": found.sweeps, "distance": found.distance}
+    facts = {"sweeps": found.sweeps, "distance": found.distance, "ahead": found.ahead}
     result = LoopResult(
         1 / (draws.variance + draws.mean**2 + _least(draws.variance)), [draws.mean], verdict,
         facts, history, note=f"; sampled, because {why}",

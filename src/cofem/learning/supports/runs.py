@@ -20,6 +20,8 @@ BLOCK = 25
 # With more noise a chain has at most so many times as many non-zeros as the first one, and some:
 # where small slabs cannot be seen any coordinate may be in one.
 ROOM, SOME = 1.5, 4
+# The height of a mode is this quantile of the log posterior densities of the sweeps.
+HIGH = 0.9
 
 Tell = Callable[[np.ndarray, int], bool]
 Block = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -147,10 +149,12 @@ class Run:
         return np.asarray(self._sums[0] / self.counted)
 
     @property
-    def score(self) -> tuple[float, float]:
-        """The mean log posterior of the sweeps, and their standard deviation."""
-        scores = np.concatenate(self.scores)
-        return float(np.mean(scores)), float(np.std(scores))
+    def height(self) -> float:
+        """The log posterior density of the mode at which the chain is.
+
+        It is nearly the same for all sweeps in which no small coefficients are non-zero besides.
+        """
+        return float(np.quantile(np.concatenate(self.scores), HIGH))
 
     def draws(self) -> tuple[np.ndarray, list[Block], int]:
         """Return the sums of first and second moments and of being non-zero, draws, and sweeps."""

@@ -28,19 +28,23 @@ ALIKE = 0.9
 # The sweeps of every chain that are discarded, and those that count. Then the chains are compared.
 WARMING, COUNTED = 100, 200
 # Chains whose means differ too much are continued this many times, each time with twice as many
-# sweeps; then the first of their sweeps are discarded too, since they may not have settled yet.
+# sweeps, and once more with laws of more noise beside them, with which they find their way. The
+# first of their sweeps are discarded then, since they may not have settled yet.
 LONGER = 2
 # The root mean square difference of the chains' means, in error bars of the posterior. Below the
 # first number the chains stop: their own error adds less than its square over eight to the error of
 # the mean. Below the second number they agree.
 ENOUGH, AGREE = 0.1, 0.25
+# A mode whose log posterior density is higher by this is clearly better. If chains do not agree,
+# one at a lesser mode does not count.
+CLEARLY = math.log(100)
 # A start with more than this times the number of coordinates that the other chain found is not
 # used.
 MANY_MORE = 2
 # Columns of which all lengths agree to SAME have one length; columns whose lengths differ by no
-# more than the factor SIMILAR may be in one unit. By so many nats chains in the user's units must
-# be better than those in columns of length one, which do not change with the units.
-SAME, SIMILAR, CLEARLY = 1e-3, 10.0, 10.0
+# more than the factor SIMILAR may be in one unit. Chains in the user's units must be clearly better
+# than those in columns of length one, which do not change with the units.
+SAME, SIMILAR = 1e-3, 10.0
 # Annealing: in the first sweep the evidence is raised to the power HOTTEST. The power rises
 # linearly towards COOLED and is cut off at one, so that the last discarded sweeps have the power
 # one.
@@ -59,6 +63,8 @@ class Sampled:
         One over the mean of the noise variance.
     distance : float
         Of the two chains' means, in error bars of all coordinates together.
+    ahead : float
+        By how many nats the mode of the chain that alone counts is more probable; zero, if both do.
     sweeps : int
         Of both chains, those that count.
     stopped : bool
@@ -68,6 +74,7 @@ class Sampled:
     draws: Draws
     noise_precision: float
     distance: float
+    ahead: float
     sweeps: int
     stopped: bool
 
@@ -145,17 +152,17 @@ def sample_supports(
         if not runs:
             continue
         stopped = any(run.go_on(COUNTED, _in_units(tell, scale)) for run in runs)
-        if not best or _score(runs) - _score(best) > CLEARLY:
+        if not best or _height(runs) - _height(best) > CLEARLY:
             best, lengths = runs, scale
         if stopped:
             break
     if not best:
         return None
     runs, distance, stopped = _compared(best, beta, _in_units(tell, lengths), stopped)
-    best = _those_that_count(runs) if len(runs) == 2 else runs
+    best, ahead = _those_that_count(runs, distance)
     draws = Draws.of(lengths, [c.draws() for c in best])
     noise = float(np.mean([c.noise_variance for c in best]))
-    return Sampled(draws, 1 / noise, distance, sum(c.counted for c in runs), stopped)
+    return Sampled(draws, 1 / noise, distance, ahead, sum(c.counted for c in runs), stopped)
 
 
 def _units(phi: np.ndarray) -> list[np.ndarray]:
@@ -215,9 +222,9 @@ def _started(
     return [first, second]
 
 
-def _score(runs: list[Run]) -> float:
-    """Return the mean log posterior of the chain whose is larger."""
-    return max(run.score[0] for run in runs if run.counted)
+def _height(runs: list[Run]) -> float:
+    """Return the log posterior density of the better mode."""
+    return max(run.height for run in runs if run.counted)
 
 
 def _compared(
@@ -229,14 +236,14 @@ def _compared(
     take too long with these, with more sweeps.
     """
     count, distance = COUNTED, math.inf
-    for again in range(LONGER + 1):
+    for again in range(LONGER + 2):
         if again:
             stopped = any(run.go_on(count, tell) for run in runs)
         runs = [run for run in runs if run.counted]
         if len(runs) == 2:
             distance = _distance(*runs)
         enough = ENOUGH if again == 0 else AGREE
-        if stopped or distance <= enough or again == LONGER:
+        if stopped or distance <= enough or again == LONGER + (runs[0].laws > 1):
             break
         size = min(run.size for run in runs)
         longest = most_sweeps(len(runs[0].mean), size)
@@ -266,15 +273,14 @@ def _distance(one: Run, other: Run) -> float:
     return math.sqrt(float(np.sum((one.mean - other.mean) ** 2)) / variance)
 
 
-def _those_that_count(chains: list[Run]) -> list[Run]:
-    """Leave out a chain that stayed at a mode far less probable than the other one's.
+def _those_that_count(chains: list[Run], distance: float) -> tuple[list[Run], float]:
+    """Leave out a chain that stayed at a lesser mode; return those that count, and by how much.
 
     Between two modes that no move connects the time spent says nothing about their weights, but
-    the posterior density does: a chain whose density is below the other's by more than both
-    fluctuate is at a lesser mode.
+    the posterior density does.
     """
-    (one, spread_one), (other, spread_other) = (chain.score for chain in chains)
-    far = 3 * (spread_one + spread_other)
-    if abs(one - other) <= far:
-        return chains
-    return [chains[0] if one > other else chains[1]]
+    if len(chains) < 2 or distance <= AGREE:
+        return chains, 0.0
+    lesser, better = sorted(chains, key=lambda chain: chain.height)
+    ahead = better.height - lesser.height
+    return ([better], ahead) if ahead > CLEARLY else (chains, 0.0)
