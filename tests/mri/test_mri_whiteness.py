@@ -40,10 +40,10 @@ def excess_of(kind: str, noise: np.ndarray, std: float = 1.0) -> np.ndarray:
 def test_noise_is_no_more_than_noise(kind: str) -> None:
     coils = None if KINDS[kind][1] is None else 3
     found = np.array([excess_of(kind, noise_of(seed, coils)) for seed in range(20)])
-    # Seven rings at two standard errors each: 2 % of them are above one by chance.
-    assert np.mean(found > 1) < 0.25
-    assert found.max() < 1.15
-    assert found.min() > 0.6
+    # Seven rings, each above by two standard errors in 2 to 4 % of the cases.
+    assert np.mean(found > 1) < 0.35
+    assert found.max() < 1.3
+    assert found.min() > 0.7
 
 
 @pytest.mark.filterwarnings("ignore")

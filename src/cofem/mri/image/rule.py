@@ -39,8 +39,8 @@ LEAST_GRADIENT = 1e-4  # of images of size one: far below every noise that is le
 # In an iteration the noise falls to this share at most where it is given, and where it is learned.
 GIVEN_FALLS, LEARNED_FALLS = 0.5, 0.35
 # The prior's standard deviations are widened where more is left of the data than noise: from which
-# iteration on, how fast, and the most. (With 1.4, lines at R = 8, σ = 0.1 are worse by a tenth: what
-# was never measured follows the noise.) Below NO_NOISE times the least noise nothing is compared.
+# iteration on, how fast, and the most. (With 1.4, lines at R = 8, σ = 0.1 are worse by a tenth:
+# what was never measured follows the noise.) Below NO_NOISE times the least noise none is seen.
 FIRST_WIDENED, WIDENING, MOST_WIDENED, NO_NOISE = 7, 0.15, 1.1, 1.01
 
 

@@ -18,7 +18,7 @@ from cofem.mri.scanner.encoding import Encoding
 BANDS = (0.12, 0.2, 0.3, 0.45, 0.65, 0.9)  # distances from the centre; 1: the end of an axis
 FEWEST = 20  # samples of a band that is looked at
 ERRORS = 2.0  # standard errors by which a band must have more than the noise
-DRAWS = 4  # of noise, which say what it leaves in a band
+DRAWS = 8  # of noise, which say what it leaves in a band
 STREAM = 3  # of random numbers, beside those of image/model.py
 
 
@@ -49,8 +49,8 @@ class Whiteness:
         """What noise of precision one leaves, and how many numbers that is worth, (L, rings)."""
         xp = backend.namespace(self._noise)
         power, fourth = (self._by_ring(self._spectra(self._noise) ** p) for p in (1, 2))
-        # Of exponential numbers E|ε|⁴ = 2 (E|ε|²)²: so many equal ones have these sums. The parts of
-        # an image may show the same samples.
+        # Of exponential numbers E|ε|⁴ = 2 (E|ε|²)²: so many equal ones have these sums. The parts
+        # of an image may show the same samples.
         number = 2 * power**2 / xp.where(fourth > 0, fourth, xp.ones_like(fourth))
         number = number / (DRAWS * self._parts)
         return power / DRAWS, number
@@ -80,13 +80,15 @@ class Whiteness:
         expected = expected * noise_std[:, None] ** 2 / 2
         many = (number >= FEWEST) & (expected > 0)
         ratio = power / xp.where(many, expected, xp.ones_like(expected))
-        ratio = ratio - ERRORS / xp.where(many, number, xp.ones_like(number)) ** 0.5
+        errors = ERRORS * (1 + 1 / DRAWS) ** 0.5  # what is expected is an average of draws
+        ratio = ratio - errors / xp.where(many, number, xp.ones_like(number)) ** 0.5
         return xp.max(xp.where(many, ratio, 0 * ratio), axis=1)
 
     def _spectra(self, x: Array) -> Array:
         xp, axes = backend.namespace(x), tuple(range(-len(self._shape), 0))
         image = xp.reshape(xp.astype(x, self._noise.dtype), (*x.shape[:-1], *self._shape))
-        return backend.abs_squared(backend.fft_module(x).rfftn(image, axes=axes))
+        power: Array = backend.abs_squared(backend.fft_module(x).rfftn(image, axes=axes))
+        return power
 
     def _by_ring(self, power: Array) -> Array:
         """Sum over draws, parts, and the frequencies of a ring: (S, I, …) to (L, rings)."""
