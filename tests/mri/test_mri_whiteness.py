@@ -56,7 +56,7 @@ def test_what_is_left_in_a_ring_of_one_contrast(kind: str) -> None:
         noise[1][..., ring] *= 2  # four times the power
         found = excess_of(kind, noise)
         assert found[0] < 1.3
-        assert 2 < found[1] < 4.5  # maps blur the ring
+        assert 2 < found[1] < 6  # maps blur the ring
 
 
 @pytest.mark.filterwarnings("ignore")
