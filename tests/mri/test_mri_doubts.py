@@ -92,3 +92,47 @@ def test_what_cannot_be_meant_is_refused():
     with pytest.raises(ValueError, match="not measured, give a mask"):
         checked(np.where(lines, kspace, np.nan))
     assert np.isfinite(checked(np.where(lines, kspace, np.nan), lines).kspace).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "words"),
+    [
+        ({"max_iter": 2.5}, (TypeError, ValueError), "max_iter must be"),
+        ({"n_samples": 2.5}, (TypeError, ValueError), "n_samples must be"),
+        ({"n_samples": 1}, ValueError, "n_samples must be"),
+        ({"real": "yes"}, TypeError, "real must be True or False"),
+        ({"centered": 1}, TypeError, "centered must be True or False"),
+        ({"noise_std": "a"}, TypeError, "noise_std must be a number"),
+        ({"tol": float("nan")}, ValueError, "tol must be"),
+    ],
+)
+def test_arguments_are_refused_by_name(change, error, words):
+    _, kspace, lines = scan()
+    with pytest.raises(error, match=words):
+        mri.reconstruct(kspace * lines, lines, **change)
+
+
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_numbers_whose_powers_are_none(scale):
+    _, kspace, lines = scan()
+    with pytest.raises(ValueError, match="in other units"):
+        checked(kspace * scale, lines)
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e50])
+def test_units_are_the_users(scale):
+    _, kspace, lines = scan()
+    options = mri.ImageOptions(folds=0)
+    one, other = (
+        mri.reconstruct(
+            kspace * s, np.broadcast_to(lines, kspace.shape), real=True, options=options
+        )
+        for s in (1.0, scale)
+    )
+    assert np.allclose(other.image / scale, one.image, rtol=1e-3, atol=1e-3)
+    assert np.allclose(other.std / scale, one.std, rtol=0.05, atol=1e-3)
+
+
+def test_an_image_of_one_pixel():
+    with pytest.raises(ValueError, match="one pixel"):
+        checked(np.ones((3, 1, 1)) * 1j)

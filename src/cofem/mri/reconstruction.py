@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cofem import backend
+from cofem.arguments import flag, tolerance, whole_number
 from cofem.learning.convergence import ConvergenceWarning
 from cofem.mri.gradient_model import reconstruct_by_gradients
 from cofem.mri.image.fit import Measured
@@ -120,12 +121,12 @@ def reconstruct(
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
     if phase not in PHASES:
         raise ValueError(f"phase must be one of {', '.join(PHASES)}, got {phase!r}")
-    if n_samples < 2:
-        raise ValueError(f"n_samples must be at least 2, got {n_samples}")
-    if max_iter is not None and max_iter < 1:
-        raise ValueError(f"max_iter must be at least 1, got {max_iter}")
-    if tol is not None and not tol >= 0:
-        raise ValueError(f"tol must not be negative, got {tol}")
+    real, centered = flag("real", real), flag("centered", centered)
+    n_samples = whole_number("n_samples", n_samples, 2)
+    if max_iter is not None:
+        max_iter = whole_number("max_iter", max_iter, 1)
+    if tol is not None:
+        tol = tolerance(tol)
     data: Measured
     if trajectory is not None:
         if model != "image" or mask is not None:
@@ -171,7 +172,10 @@ def checked_noise(noise_std: Any, data: Measured) -> np.ndarray | None:
     if noise_std is None:
         return None
     n_contrasts = len(data.mask)
-    noise = np.asarray(noise_std, dtype=float)
+    try:
+        noise = np.asarray(noise_std, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"noise_std must be a number or an array, got {noise_std!r}") from None
     if noise.shape not in ((), (n_contrasts,)):
         raise ValueError(f"noise_std must be a number or {n_contrasts}, one for each contrast")
     if not (np.isfinite(noise).all() and (noise > 0).all()):

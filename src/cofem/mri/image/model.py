@@ -70,7 +70,7 @@ class ImageModel:
         self.learner = EdgeLearner(
             self.edges, options.coupling, options.shrinkage, options.ties, encoding.n_parts
         )
-        self._projected, self.power = projected, power
+        self.projected, self.power = projected, power
         self._image = xp.astype(projected, xp.float32)
         self.first = self._image if first is None else xp.astype(first, xp.float32)
         samples = np.maximum(np.asarray(encoding.samples, dtype=float), 1.0)
@@ -146,19 +146,11 @@ class ImageModel:
         """
         self.phase = turn if self.phase is None else self.phase * turn
         self.encoding = self.encoding.turned(turn)
-        self._projected = turned_back(self._projected[None, ...], turn)[0, ...]
+        self.projected = turned_back(self.projected[None, ...], turn)[0, ...]
         self._image = turned_back(self._image[None, ...], turn)[0, ...]
         self.first = turned_back(self.first[None, ...], turn)[0, ...]
 
-    def quadratic(self, x: Array, with_data: bool) -> Array:
-        """Σ_s ‖Φx‖² of every contrast, minus 2 Re⟨x, Φᴴy⟩ where the data are wanted.
-
-        Summed in double precision.
-        """
-        xp = backend.namespace(x)
-        x = xp.astype(x, self._projected.dtype)
-        one = xp.ones_like(self._projected[:, :1])
-        image = self.encoding.gram(x, one)
-        if with_data:
-            image = image - 2 * self._projected
-        return self.encoding.by_contrast(xp.sum(x * image, axis=(0, 2)))
+    def seen(self, x: Array) -> Array:
+        """ΦᴴΦ x, (S, I, P), in double precision."""
+        x = backend.namespace(x).astype(x, self.projected.dtype)
+        return self.encoding.gram(x, backend.namespace(x).ones_like(self.projected[:, :1]))

@@ -19,6 +19,9 @@ from cofem.mri.scanner.coils import (
 )
 from cofem.mri.scanner.measured import KSpace
 
+# Of the largest sample: fourth powers of these are still numbers, whatever the side of the image.
+LEAST_SIZE, MOST_SIZE = 1e-60, 1e60
+
 
 def checked_data(
     kspace: Any,
@@ -50,8 +53,10 @@ def checked_data(
             )
         coils = _maps(s, y.shape)
         shape = y.shape[2:]
-    if min(y.shape) < 1 or math.prod(shape) < 2:
+    if min(y.shape) < 1:
         raise ValueError(f"kspace has shape {y.shape}: it is empty")
+    if math.prod(shape) < 2:
+        raise ValueError(f"kspace has shape {y.shape}: images of one pixel have no edges")
     sampled = _mask(mask, y, shape)
     axes = tuple(range(-len(shape), 0))
     if centered:
@@ -68,6 +73,12 @@ def checked_data(
     y = np.where(with_coils, y, 0)
     if not y.any():
         raise ValueError("kspace is zero at every sample: there is nothing to reconstruct")
+    largest = float(np.abs(y).max())
+    if not LEAST_SIZE <= largest <= MOST_SIZE:
+        raise ValueError(
+            f"the largest number of kspace is {largest:.3g}, whose powers cannot be computed "
+            "with: give it in other units"
+        )
     doubts.doubt_numbers(y)
     doubts.doubt_order(y, sampled, centered)
     if centered:
