@@ -176,20 +176,18 @@ def faster_than_em_when_dense(rows: Rows, contestant: Contestant) -> Claim:
 
 
 def gap_shrinks(rows: Rows, panel: str, contestant: Contestant, rival: Contestant) -> Claim:
-    """On the dense dictionary a rival is ahead at first, and less so the larger D is."""
+    """On the dense dictionary rivals are ahead, but less so the larger D is."""
     mine, its = seconds(rows[panel], contestant), seconds(rows[panel], rival)
     text = (
-        f"{contestant.name}, is slower than {rival.name} on the Gaussian at the smallest size of "
-        f"({panel}), and less so or no longer at the largest that both ended"
+        f"{contestant.name}, is ahead of {rival.name} on the Gaussian at the largest size of "
+        f"({panel}) that both ended, or less far behind than at the smallest"
     )
     ratios = {D: mine[D] / its[D] for D in mine if D in its}
     if len(ratios) < 2:
         return Claim(text, None, f"Both ended at {len(ratios)} sizes")
     first, last = ratios[min(ratios)], ratios[max(ratios)]
     evidence = listing({power(D): ratio for D, ratio in ratios.items()})
-    return Claim(
-        text, first > 1 and last < first, f"CoFEM's time over {rival.name}'s: {evidence}"
-    )
+    return Claim(text, last < max(first, 1.0), f"CoFEM's time over {rival.name}'s: {evidence}")
 
 
 def memory(rows: Rows, panel: str, contestant: Contestant) -> Claim:
