@@ -184,7 +184,7 @@ def gap_shrinks(rows: Rows, panel: str, contestant: Contestant, rival: Contestan
     )
     ratios = {D: mine[D] / its[D] for D in mine if D in its}
     if len(ratios) < 2:
-        return Claim(text, None, f"Both ended at {len(ratios)} sizes")
+        return Claim(text, None, "Fewer than two sizes at which both ended")
     first, last = ratios[min(ratios)], ratios[max(ratios)]
     evidence = listing({power(D): ratio for D, ratio in ratios.items()})
     return Claim(text, last < max(first, 1.0), f"CoFEM's time over {rival.name}'s: {evidence}")
