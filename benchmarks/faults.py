@@ -23,6 +23,7 @@ import numpy as np
 import faults_commands as commands
 import faults_jobs as jobs
 import faults_kill as kill
+from common import written_by_hand
 
 RESULT = Path(__file__).parent / "results" / "faults.md"
 
@@ -173,7 +174,8 @@ def write(lines: list[str], broken: list[str], said: list[str], options: Any) ->
                 *(["## What broke", "", *broken, ""] if broken else []),
                 *(["## What a full disk said", "", *said, ""] if said else []),
             ]
-        ),
+        )
+        + written_by_hand(RESULT),
         encoding="utf-8",
     )  # fmt: skip
 

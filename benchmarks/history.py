@@ -31,6 +31,7 @@ LANDMARKS = {
     "e8de29b": "single-precision probes", "89e3d32": "a GPU in few launches",
     "b5228ba": "noise with a prior", "1e04795": "the learned prior",
     "b243717": "sampling, one controller", "35ecc1a": "faults survived",
+    "2fdcbcf": "one loop for many", "736c00d": "compared by what is named",
 }  # fmt: skip
 FIGURES = (
     "products", "CG steps", "error over exact EM",

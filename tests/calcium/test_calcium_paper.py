@@ -51,12 +51,22 @@ def test_the_figure_is_made_and_continued(folder, tmp_path, monkeypatch):
     claims = figure.run(folder, out, quick=True)
     assert len(calls) == 3
     assert {path.name for path in out.iterdir()} == {"calcium.csv", "calcium.png", "calcium.md"}
-    assert claims[1].held  # the stand-in agrees with itself
+    assert claims[2].held  # the stand-in agrees with itself
     page = (out / "calcium.md").read_text("utf-8")
     assert "| fast-oopsi |" in page
     assert all(claim.text in page for claim in claims)
     figure.run(folder, out, quick=True)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize(("lead", "held"), [((0.0, 0.02), True), ((0.02, 0.0), False)])
+def test_the_lead_over_foopsi_must_grow(lead, held):
+    means = {name: np.full(6, 0.5) for name in CONTESTANTS}
+    means[figure.PAPER] = means[figure.PAPER] + np.linspace(*lead, 6)
+    names = ["one", "two"]
+    scores = {(recording, name): list(means[name]) for recording in names for name in means}
+    claims = {c.text: c.held for c in figure.judge(means, scores, names)}
+    assert [h for text, h in claims.items() if text.startswith("its lead over")] == [held]
 
 
 @pytest.mark.slow

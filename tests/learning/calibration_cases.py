@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from learning_cases import KnownPrior
-from scipy.stats import chisquare
+from scipy.stats import chisquare, norm
 
 import cofem
 from cofem.learning.certificate import Certificate
@@ -20,7 +20,9 @@ from cofem.learning.loop import iterate
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.sites.propagation import Propagation
 from cofem.learning.starts import End
-from cofem.model.methods import EM, Banded
+from cofem.learning.supports.chain import run_chain
+from cofem.learning.supports.nonnegative import run_nonnegative_chain
+from cofem.model.methods import EM, Banded, CoFEM
 from cofem.model.model import Model, Task, Tie
 from cofem.operators import Autoregressive, Dense
 from cofem.result.assembly import posterior_of
@@ -43,6 +45,7 @@ class Kind:
     banded: bool = False
     sparsifier: str = ""
     method: str = "auto"
+    chains: bool = False
 
 
 KINDS = {
@@ -62,6 +65,10 @@ KINDS = {
     "mixture, banded": Kind(True, banded=True),
     "known precisions, z ≥ 0, probes": Kind(False, nonnegative=True, method="cofem"),
     "known precisions, z ≥ 0, joint": Kind(False, nonnegative=True, tasks=2),
+    "mixture, probes": Kind(True, method="cofem"),
+    "mixture, complex, joint": Kind(True, complex_=True, tasks=2),
+    "mixture, sampled": Kind(True, chains=True),
+    "mixture, sampled, z ≥ 0": Kind(True, chains=True, nonnegative=True),
 }
 
 
@@ -115,7 +122,8 @@ def _mixture(kind, random, operator):
     y = _data(kind, random, operator, z)
     tie = Tie(labels) if kind.groups > 1 else Tie()
     tasks = tuple(Task(operator, row, BETA) for row in y)
-    model, method = Model(tasks, tie, kind.nonnegative), Banded() if kind.banded else EM()
+    model = Model(tasks, tie, kind.nonnegative)
+    method = Banded() if kind.banded else CoFEM() if kind.method == "cofem" else EM()
     rule = Propagation(model, 10.0, given=True, tol=1e-5)
     half = 1.0 if kind.complex_ else 0.5
     scales = POWERS * BETA
@@ -126,6 +134,49 @@ def _mixture(kind, random, operator):
     return z, posterior_of(learned, method, kind.tasks > 1, {})
 
 
+# The chains' prior has weights that are drawn too, and values of equal magnitude; they need few
+# unknowns, so that no set is too large for them.
+CHAIN_D, SLABS, SPREADS, REACH = 12, np.array([3.0, 60.0]), np.array([0.05, 1.0]), 8.0
+WARMING, THINNED = 100, 6
+
+
+def _chains(kind, random):
+    """The sampler's whole prior, its weights and magnitude included; return z, std and draws."""
+    phi = random.normal(size=(CHAIN_D, N))
+    phi[1] = phi[0] + 0.3 * random.normal(size=N)  # two columns nearly alike
+    phi /= np.linalg.norm(phi, axis=1)[:, None]
+    sigma = BETA**-0.5
+    counts = np.concatenate([[1.0], np.full(len(SLABS), 0.5), [1.0]])  # of the spike, …, equal
+    slab = random.choice(len(counts), size=CHAIN_D, p=random.dirichlet(counts))
+    magnitude = REACH * random.uniform(0 if kind.nonnegative else -1, 1) * sigma
+    scales = np.concatenate([[0.0], SLABS, random.choice(SPREADS, 1)])
+    means = np.where(slab == len(counts) - 1, magnitude, 0.0) * random.choice([-1, 1], CHAIN_D)
+    std = sigma * np.sqrt(scales[slab])
+    z = abs(means) if kind.nonnegative else means
+    z = _above_zero(z, std, random) if kind.nonnegative else z + std * random.normal(size=CHAIN_D)
+    y = z @ phi + sigma * random.normal(size=N)
+    none, start = np.empty(0, np.int64), np.array([REACH * sigma / 2, SPREADS[0]])
+    values = (np.empty(0), BETA) if kind.nonnegative else ()
+    run = run_nonnegative_chain if kind.nonnegative else run_chain
+    found = run(
+        phi, y, SLABS, 0.5, SPREADS, REACH * sigma, none, none, start, *values, BETA, CHAIN_D,
+        np.ones(WARMING + THINNED * DRAWS), WARMING, random,
+    )  # fmt: skip
+    sizes, places, kept, (first, second) = *found[:3], found[5:7]
+    draws = np.zeros((DRAWS, CHAIN_D))
+    for row, at in zip(draws, range(THINNED - 1, THINNED * DRAWS, THINNED), strict=True):
+        row[places[at, : sizes[at]]] = kept[at, : sizes[at]]
+    return z, np.sqrt(np.maximum(second - first**2, 0.0)), draws
+
+
+def _above_zero(mean, std, random):
+    """Draw normal values that are above zero; those of no spread are zero."""
+    width = np.where(std > 0, std, 1.0)
+    low = norm.cdf(0, mean, width)
+    drawn = norm.ppf(low + (1 - low) * random.uniform(size=len(mean)), mean, width)
+    return np.where(std > 0, drawn, 0.0)
+
+
 def draws_of(post, n, seed):
     return post.sample(n, seed=seed)
 
@@ -133,10 +184,13 @@ def draws_of(post, n, seed):
 def ranks(name, seed):
     """Return the ranks of the three quantities, 0 … DRAWS, in one problem."""
     kind, random = KINDS[name], np.random.default_rng([seed, list(KINDS).index(name)])
-    operator = _operator(kind, random)
-    z, post = (_mixture if kind.learned_prior else _known)(kind, random, operator)
-    draws = np.asarray(draws_of(post, DRAWS, seed)).reshape(DRAWS, -1)
-    truth, spread = z.ravel(), np.asarray(post.std).ravel()
+    if kind.chains:
+        truth, spread, draws = _chains(kind, random)
+    else:
+        operator = _operator(kind, random)
+        z, post = (_mixture if kind.learned_prior else _known)(kind, random, operator)
+        draws = np.asarray(draws_of(post, DRAWS, seed)).reshape(DRAWS, -1)
+        truth, spread = z.ravel(), np.asarray(post.std).ravel()
     random_one = int(random.integers(len(truth)))
     widest = int(np.argmax(spread))
     direction = random.normal(size=len(truth))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from calibration_cases import BINS, DRAWS, KINDS, QUANTITIES, histogram, p_value, ranks
 
+from cofem.learning.supports.chain import run_chain
+
 PROBLEMS = 150
 # One false alarm in a thousand runs of all of them together (Bonferroni).
 LEVEL = 1e-3 / (len(KINDS) * len(QUANTITIES))
@@ -30,6 +32,15 @@ def test_a_posterior_that_is_none_is_found_out(monkeypatch):
 
     monkeypatch.setattr("calibration_cases.draws_of", clipped)
     assert p_value(found("known precisions, z ≥ 0")[:, 0]) < LEVEL
+
+
+def test_a_chain_that_believes_the_data_too_much_is_found_out(monkeypatch):
+    def believing(*arguments):
+        before, (beta, *rest) = arguments[:9], arguments[9:]
+        return run_chain(*before, 4 * beta, *rest)
+
+    monkeypatch.setattr("calibration_cases.run_chain", believing)
+    assert p_value(found("mixture, sampled")[:, 1]) < LEVEL
 
 
 def test_every_rank_has_its_bin():

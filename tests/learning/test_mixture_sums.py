@@ -1,11 +1,15 @@
 """The mixture's sums against quadrature: real, complex, z ≥ 0, groups, tasks."""
 
+import contextlib
+import threading
+
 import numpy as np
 import pytest
 from scipy.integrate import quad
 
 from cofem.learning.sites import shares as shares_of
 from cofem.learning.sites.mixture import Seen
+from cofem.learning.sites.shares import Shares
 from cofem.model.model import Tie
 
 SCALES = np.array([0.0, 0.4, 3.0, 60.0])
@@ -204,3 +208,31 @@ def test_probabilities_stay_probabilities_at_the_extremes():
         assert found.spike[2] == 0.0
         assert found.mean[0][0, 2] == pytest.approx(1e8, rel=1e-10)
         assert found.weights.sum() == pytest.approx(1.0)
+
+
+def test_threads_that_ask_for_weights_and_evidence_do_not_wait_for_each_other():
+    """What one tells may ask another, as a prior that leaves components out does."""
+    inside = threading.Barrier(2)
+
+    def nested(name):
+        def told():
+            with contextlib.suppress(threading.BrokenBarrierError):
+                inside.wait(timeout=1)  # broken where one thread cannot come in before the other
+            return getattr(inner, name), getattr(inner, name)
+
+        inner = Shares([], [], np.zeros(2), lambda: (1.0, 2.0))
+        return Shares([], [], np.zeros(2), told)
+
+    found = {}
+    asked = [("weights", "log_evidence"), ("log_evidence", "weights")]
+    threads = [
+        threading.Thread(
+            target=lambda o=outer, i=inner: found.update({o: getattr(nested(i), o)}), daemon=True
+        )
+        for outer, inner in asked
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=10)
+    assert found == {"weights": 2.0, "log_evidence": 1.0}

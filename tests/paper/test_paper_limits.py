@@ -2,6 +2,8 @@
 
 import dataclasses
 import os
+import threading
+import time
 
 import pytest
 
@@ -78,23 +80,65 @@ def test_a_size_that_stopped_a_method_is_not_tried_on_other_problems(tmp_path, m
     assert [statuses[3, D] for D in (128, 256, 512)] == ["done", "not run", "not run"]
 
 
-def test_marks_of_stopped_methods_do_not_cover_each_other():
+def test_processor_time_is_measured_side_by_side_and_gives_the_same_rows(tmp_path, monkeypatch):
+    few = dataclasses.replace(fig2.PANELS["b"], quick_powers=(7, 8, 9), contestants=(EM, OURS))
+    monkeypatch.setattr(fig2, "PANELS", {"b": few})
+    monkeypatch.setattr(fig2, "check", lambda rows: [])
+    monkeypatch.setattr(fig2, "draw", lambda rows, *rest: kept.append(rows["b"]) or [])
+    now, most, kept, lock = [], [], [], threading.Lock()
+
+    def call(function, arguments, **limits):
+        with lock:
+            now.append(arguments)
+            most.append(len(now))
+        time.sleep(0.05)
+        with lock:
+            now.remove(arguments)
+        if arguments["method"] == EM.name and arguments["D"] == 512:
+            return Ended(fig2.TIME)
+        return Ended(fig2.DONE, {**fig2._nothing(fig2.DONE), "nrmse": float(arguments["seed"])})
+
+    monkeypatch.setattr(fig2, "isolated", call)
+    asked = {"quick": True, "draws": 5}
+    fig2.run_figure(Run(out=tmp_path / "one", clock="cpu", **asked))
+    assert max(most) == 1
+    fig2.run_figure(Run(out=tmp_path / "three", clock="cpu", jobs=3, **asked))
+    assert max(most) == 3
+    assert str(kept[0]) == str(kept[1])
+    lines = [(tmp_path / name / "fig2b.csv").read_text() for name in ("one", "three")]
+    assert sorted(lines[0].splitlines()) == sorted(lines[1].splitlines())
+    most.clear()
+    fig2.run_figure(Run(out=tmp_path / "clock", clock="wall", jobs=3, **asked))
+    assert max(most) == 1
+
+
+@pytest.mark.parametrize(
+    ("powers", "at"),
+    [
+        (fig2.LOW, (3, 3, 0, 6, 4)),
+        # No line reaches the largest sizes, where the marks are.
+        ((12, 13, 14), (2, 0, 1)),
+        ((12, 13), (1, 0)),
+    ],
+)
+def test_marks_of_stopped_methods_stay_inside_and_apart(powers, at):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     figure = fig2_drawing.page(12, 8)
     ax = figure.subplots(2, 3)[0, 0]
-    sizes = [2**power for power in fig2.LOW]
+    sizes, values = [2**power for power in powers], [0.02, 20.0]
+    (line,) = ax.plot([sizes[0]] * 2, values)
     fig2_drawing.powers_of_two(ax, sizes)
-    ax.set_xlim(sizes[0] / 1.2, sizes[-1] * 1.2)
-    fig2_drawing._whole_decades(ax, [0.02, 20.0])
-    fig2_drawing._mark_stopped(ax, [
-        {"D": sizes[at], "method": contestant.name, "status": "memory limit"}
-        for at, contestant in zip((3, 3, 0, 6, 4), fig2.EM_BASED, strict=True)
-    ])  # fmt: skip
+    fig2_drawing._scale(ax, values, len(at))
+    fig2_drawing._mark_stopped(ax, fig2_drawing._stopped([
+        {"D": sizes[place], "method": contestant.name, "status": "memory limit"}
+        for place, contestant in zip(at, fig2.EM_BASED, strict=False)
+    ]))  # fmt: skip
     FigureCanvasAgg(figure).draw()
     boxes = [text.get_window_extent() for text in ax.texts]
-    assert len(boxes) == 5
-    panel = ax.get_window_extent()
+    assert len(boxes) == len(at)
+    panel, drawn = ax.get_window_extent(), line.get_window_extent()
+    assert panel.y0 <= drawn.y0 < drawn.y1 <= min(box.y0 for box in boxes)
     for i, box in enumerate(boxes):
         assert panel.x0 <= box.x0 < box.x1 <= panel.x1
         assert not any(box.overlaps(other) for other in boxes[:i])

@@ -72,7 +72,11 @@ def paper(
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the first trial.")] = 0,
     jobs: Annotated[
         int,
-        typer.Option(min=1, metavar="N", help="Trials at the same time; fig2 always runs one."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Trials at the same time; fig2 runs one, unless it counts processor time.",
+        ),
     ] = 1,
     device: Annotated[
         Device, typer.Option(help="Where fig2 is measured and mri computed.")

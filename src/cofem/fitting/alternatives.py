@@ -22,6 +22,7 @@ from cofem.fitting.constant import (
     log_prior_of_constant,
     may_lack_a_constant,
 )
+from cofem.fitting.silent import audible
 from cofem.learning.ends.named import LIKELY, evidence_of_ard, evidence_of_set
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
@@ -106,6 +107,8 @@ def _may_be_wrong(learned: Learned) -> bool:
 
 def _wrong_noise(post: Posterior, learned: Learned, settings: Settings) -> str:
     """Say that the data contradict the noise given; nothing, if that does not matter."""
+    if audible(learned.model, settings.method)[1]:
+        return ""  # silent directions have no noise; with the noise given they do no harm
     ahead, other = _ahead(post, learned, learned.model, False, settings)
     if not ahead > AHEAD or other is None:
         return ""

@@ -52,8 +52,13 @@ def finish(ax: Any, title: str, x: str, y: str) -> None:
 
 
 def powers_of_two(ax: Any, sizes: list[int]) -> None:
-    """Mark the sizes on a logarithmic axis as powers of two."""
+    """Mark the sizes on a logarithmic axis as powers of two.
+
+    The limits are set here, not by what is drawn: a method may end before the largest size.
+    """
+    margin = max(1.1, (max(sizes) / min(sizes)) ** 0.05)
     ax.set_xscale("log", base=2)
+    ax.set_xlim(min(sizes) / margin, max(sizes) * margin)
     ax.set_xticks(sizes, [f"$2^{{{size.bit_length() - 1}}}$" for size in sizes])
     ax.minorticks_off()
 

@@ -37,7 +37,7 @@ class Run:
     seed : int
         The first trial's; the others follow it.
     jobs : int
-        Trials that run beside each other. Figure 2, which measures time, runs one.
+        Trials that run beside each other. Figure 2 runs one, unless it counts processor time.
     device : str
         "cpu" or "cuda"; figure 2 alone knows the second.
     clock : str

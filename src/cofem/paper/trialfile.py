@@ -7,6 +7,7 @@ import csv
 import errno
 import io
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,7 @@ class TrialFile:
     def __init__(self, path: Path, columns: Mapping[str, type], key: Sequence[str]) -> None:
         self.path, self._columns, self._key = path, dict(columns), tuple(key)
         self.rows: list[Row] = []
+        self._one_at_a_time = threading.Lock()
         header = _line(self._columns)
         if path.exists() and not path.is_file():  # a pipe would wait, /dev/zero never ends
             raise ValueError(f"{path} is not a file; move it away or choose another folder")
@@ -68,10 +70,13 @@ class TrialFile:
     def append(self, row: Row) -> None:
         """Add a finished trial."""
         line = _line([_written(row[name]) for name in self._columns])
-        with explained_if_full(f"{self.path} holds the {len(self.rows)} trials before this one"):
+        with (
+            self._one_at_a_time,
+            explained_if_full(f"{self.path} holds the {len(self.rows)} trials before this one"),
+        ):
             _append(self.path, line)
-        self.rows.append({name: row[name] for name in self._columns})
-        self._done.add(self._identity(row))
+            self.rows.append({name: row[name] for name in self._columns})
+            self._done.add(self._identity(row))
 
     def has(self, row: Row) -> bool:
         """Whether the trial with this key is there."""

@@ -62,15 +62,21 @@ class Shares:
     spike: Array
     told: Callable[[], tuple[Any, Any]]
 
-    @cached_property
+    @property
     def weights(self) -> Any:
         """The mean probability of every component: the weights that the data ask for."""
-        return self.told()[0]
+        return self._told[0]
 
-    @cached_property
+    @property
     def log_evidence(self) -> Any:
         """Σ_j log ∫ (coordinate as seen) (prior), beside that of the spike alone."""
-        return self.told()[1]
+        return self._told[1]
+
+    @cached_property
+    def _told(self) -> tuple[Any, Any]:
+        # One cached property, not two: up to Python 3.11 each has a lock that all instances share,
+        # and what is told may ask another instance. With two, threads waited for each other.
+        return self.told()
 
 
 def normal_shares(
