@@ -75,9 +75,11 @@ def test_what_is_refused():
         cofem.fit(Autoregressive((0.9,), 20), np.ones(20), method="banded", intercept=True)
 
 
+@pytest.mark.filterwarnings("ignore:the noise given")  # the noise of these data is 1
 def test_without_it_there_is_none():
     phi, y, _ = problem(0)
-    post = cofem.fit(phi, y, noise_precision=BETA)
+    with pytest.warns(cofem.ConvergenceWarning, match="pass intercept=True"):
+        post = cofem.fit(phi, y, noise_precision=BETA)
     assert post.intercept is None
     assert post.intercept_std is None
     assert "intercept" not in repr(post)

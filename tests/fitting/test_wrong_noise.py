@@ -1,4 +1,4 @@
-"""A noise that is given but contradicted by the data is said; one that is about right is not."""
+"""A noise that is given and far from right is doubted; one that is about right is not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 import cofem
 
-SAYS = "the data contradict the noise given"
+SAYS = "the noise given, of standard deviation"
 N, D, SIGMA = 100, 250, 0.05
 
 

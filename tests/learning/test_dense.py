@@ -1,6 +1,5 @@
 """The dense end: one normal prior for all coordinates, where z has no zeros to find."""
 
-
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal

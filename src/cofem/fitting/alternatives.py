@@ -106,7 +106,11 @@ def _may_be_wrong(learned: Learned) -> bool:
 
 
 def _wrong_noise(post: Posterior, learned: Learned, settings: Settings) -> str:
-    """Say that the data contradict the noise given; nothing, if that does not matter."""
+    """Say that the noise given may be wrong; nothing, if that does not matter.
+
+    Where the fit is not certified, what it names has less evidence than all sets together. So near
+    the limit of what can be recovered a noise that is right may be doubted too.
+    """
     if audible(learned.model, settings.method)[1]:
         return ""  # silent directions have no noise; with the noise given they do no harm
     ahead, other = _ahead(post, learned, learned.model, False, settings)
@@ -115,10 +119,10 @@ def _wrong_noise(post: Posterior, learned: Learned, settings: Settings) -> str:
     apart = np.abs(backend.to_numpy(other.mean) - backend.to_numpy(post.mean))
     if not np.any(apart > SIGNIFICANT * backend.to_numpy(post.std)):
         return ""
-    said, found = (beta**-0.5 for beta in (post.noise_precision, other.noise_precision))
+    said, found = (float(np.ravel(p.noise_precision)[0]) ** -0.5 for p in (post, other))
     return (
-        f"the data contradict the noise given, of standard deviation {said:.3g}: learned, it is "
-        f"{found:.3g}, with a log evidence that is {ahead:.3g} higher; do not give it"
+        f"the noise given, of standard deviation {said:.3g}, may be wrong: learned, it is "
+        f"{found:.3g}, with a log evidence that is {ahead:.3g} higher; check it, or leave it out"
     )
 
 
