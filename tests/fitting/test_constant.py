@@ -11,7 +11,7 @@ from scipy import sparse
 import cofem
 from cofem.fitting import constant
 from cofem.model import validation
-from cofem.operators import from_functions
+from cofem.operators import Dense, from_functions
 
 ASKS = "pass intercept=True"
 
@@ -115,6 +115,7 @@ def test_not_asked_where_it_would_cost_too_much_or_mean_nothing():
     operator = from_functions(lambda x: x @ phi.T, lambda x: x @ phi, phi.shape, float)
     for data, options in [
         ((operator, y), {}),
+        ((Dense(phi), y), {}),
         ((phi, y), {"tol": 0, "max_iter": 5}),
         ((phi, y), {"max_iter": 5}),
         ((phi, y), {"prior": "ard"}),

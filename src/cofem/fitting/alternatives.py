@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from cofem.learning.noise import squared_rows
 from cofem.learning.prior_choice import learn
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
+from cofem.operators import Dense, Sparse
 from cofem.result.assembly import posterior_of
 from cofem.result.posterior import Posterior
 
@@ -42,6 +44,15 @@ ENOUGH = 50
 UNLIKE = 2.0
 # Ends at which the iterations came to rest by themselves, with a sparse answer.
 AT_REST = (Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED)
+
+
+def may_be_doubted(phi: Any) -> bool:
+    """Whether the data are as a user has them: whoever makes a ``Dense`` has prepared them.
+
+    The regressor does: its rows are combinations of samples, and it has its own intercept.
+    """
+    each = phi if isinstance(phi, (list, tuple)) else (phi,)
+    return not any(isinstance(p, (Dense, Sparse)) for p in each)
 
 
 def with_contradictions(

@@ -13,7 +13,7 @@ from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
-from cofem.fitting.alternatives import with_contradictions
+from cofem.fitting.alternatives import may_be_doubted, with_contradictions
 from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
@@ -189,7 +189,7 @@ def fit(
         found = learned.outcome.found
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
-        if which != "ard" and not gone:
+        if which != "ard" and not gone and may_be_doubted(phi):
 
             def with_constant() -> tuple[Task, ...]:
                 noise = noise_precision, noise_std, weights
