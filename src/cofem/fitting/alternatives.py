@@ -38,7 +38,7 @@ from cofem.result.posterior import Posterior
 # If the model of the user were the true one, the other would have more evidence by g with a
 # probability of at most e^-g (Markov's inequality).
 AHEAD = -math.log(FALSE_ALARM)
-# With a smaller max_iter the user wants an early end.
+# With a smaller max_iter the user wants an early end: no chains are run, and no other model.
 ENOUGH = 50
 # A residual within this factor of the noise (as power) is not looked at further: it costs little.
 UNLIKE = 2.0
@@ -56,7 +56,7 @@ def may_be_doubted(phi: Any) -> bool:
 
 
 def with_contradictions(
-    post: Posterior, learned: Learned, with_constant: Callable[[], tuple[Task, ...]],
+    post: Posterior, learned: Learned, with_constant: Callable[[], tuple[tuple[Task, ...], bool]],
     given: bool, settings: Settings,
 ) -> Posterior:  # fmt: skip
     """Return the posterior; not converged, if the data contradict what was said of them.
@@ -68,7 +68,7 @@ def with_contradictions(
     learned : Learned
         The same; it gets the trouble too, and its history the products made here.
     with_constant : function
-        Returns the data with a constant in each task.
+        Reads the data again, with a constant in each task (``validation.tasks_from``).
     given : bool
         Whether the noise precision is the user's.
     settings : Settings
@@ -79,7 +79,7 @@ def with_contradictions(
     model, found = learned.model, learned.outcome.found
     why = ""
     if model.tasks[0].intercept is None and may_lack_a_constant(model):
-        why = _lacks_a_constant(post, learned, with_constant(), given, settings)
+        why = _lacks_a_constant(post, learned, with_constant()[0], given, settings)
     if given and not why and _may_be_wrong(learned):
         why = _wrong_noise(post, learned, settings)
     if not why:
@@ -160,7 +160,7 @@ def _of_named(post: Posterior, learned: Learned, settings: Settings) -> float:
     if post.prior == "ard":
         return evidence_of_ard(learned.outcome, model, esteps)[0]
     xp = backend.namespace(post.mean)
-    probability, power = post.probability, post.mean**2 + post.variance
+    probability, power = post.probability, backend.abs_squared(post.mean) + post.variance
     assert probability is not None  # but for "ard"
     if post.mean.ndim == 2:
         probability, power = xp.max(probability, axis=0), xp.mean(power, axis=0)

@@ -13,7 +13,7 @@ from cofem import backend
 from cofem.arguments import flag, tolerance, whole_number
 from cofem.backend.distributed import ALONE, Group, TorchGroup
 from cofem.files import check_writable
-from cofem.fitting.alternatives import may_be_doubted, with_contradictions
+from cofem.fitting.alternatives import ENOUGH, may_be_doubted, with_contradictions
 from cofem.fitting.hard_systems import unless_hard
 from cofem.fitting.memory import refuse_too_large
 from cofem.fitting.outlying import with_rows_named
@@ -30,14 +30,11 @@ from cofem.learning.stopping import Verdict
 from cofem.model import validation
 from cofem.model.choosing import choose_method
 from cofem.model.methods import Method
-from cofem.model.model import Model, Task
+from cofem.model.model import Model
 from cofem.result.assembly import asked_for, posterior_of
 from cofem.result.posterior import Posterior
 from cofem.rivals.registry import RUNNERS, run_method
 from cofem.solvers.compiled import interrupts_as_themselves
-
-# With a smaller max_iter the user wants an early end: then no chains are run after it.
-ENOUGH_TO_SAMPLE = 50
 
 
 def fit(
@@ -179,7 +176,7 @@ def fit(
             began -= kept.seconds
         settings = Settings(
             chosen, seed, max_iter, tol, watch and Listener(watch), kept, group,
-            may_sample=not joint and tol > 0 and max_iter >= ENOUGH_TO_SAMPLE,
+            may_sample=not joint and tol > 0 and max_iter >= ENOUGH,
         )  # fmt: skip
         spent = time.perf_counter() - began - (0.0 if kept is None else kept.seconds)
         heard, gone = (model, 0) if given or group is not ALONE else audible(model, chosen)
@@ -190,12 +187,9 @@ def fit(
         found.history["seconds"] = [s + spent for s in found.history["seconds"]]
         post = posterior_of(learned, chosen, joint, asked)
         if which != "ard" and not gone and may_be_doubted(phi):
-
-            def with_constant() -> tuple[Task, ...]:
-                noise = noise_precision, noise_std, weights
-                return validation.tasks_from(phi, y, *noise, intercept=True, real=real)[0]
-
-            post = with_contradictions(post, learned, with_constant, given, settings)
+            noise = noise_precision, noise_std, weights
+            read = partial(validation.tasks_from, phi, y, *noise, intercept=True, real=real)
+            post = with_contradictions(post, learned, read, given, settings)
         post, far_away = with_rows_named(post, learned, heard, phi)
         found.history["seconds"][-1] = time.perf_counter() - began
     if said := post.message if found.warning else far_away:

@@ -72,6 +72,11 @@ class End:
     share: float = 0.0
 
     @property
+    def full(self) -> bool:
+        """Whether it is crowded, and not for the noise: it uses half of the data and more."""
+        return self.crowded and self.rule.look.used > CREDIBLE_USED
+
+    @property
     def credible_noise(self) -> bool:
         """Whether at least its noise precision can be believed."""
         look = self.rule.look

@@ -23,6 +23,10 @@ from cofem.learning.stopping import Verdict
 # for all of these starts together.
 FALSE_ALARM = 0.01
 HELD_HANDICAP = math.log(len(HELD) / FALSE_ALARM)
+FULL = (
+    "z needs about as many coefficients as the data can tell apart, so neither these nor their "
+    "intervals can be trusted: measure more, or find a basis in which z is sparser"
+)
 
 
 def best_of(
@@ -54,6 +58,8 @@ def best_of(
     best = best_fit(ends, fits, believed) if len(fits) > 1 else fits[0]
     after = [int(f.outcome.found.history["products"][-1]) for f in fits]
     best.outcome.found.history["products"][-1] = spent + sum(after) - sum(before)
+    if believed and all(end.full for end in ends if not end.share):
+        best.outcome.found.troubles.append(FULL)
     return best
 
 

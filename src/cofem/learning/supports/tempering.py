@@ -24,7 +24,7 @@ from cofem.learning.supports.gains import ROUNDING
 
 # The factor between the noise variances of neighbours. A chain leaves a wrong mode in about as many
 # sweeps with 1.8, 3 and 4.5 (blurs of width 5: docs/notes/prior.md), and few laws cost less.
-STEP = 4.0
+STEP = 1.8
 # With the most noise its power is this share of that of y, and there are at most so many laws.
 MOST_NOISE, MOST_LAWS = 0.1, 11
 
@@ -88,7 +88,7 @@ def shares_for(beta: float, y: np.ndarray) -> np.ndarray:
     Examples
     --------
     >>> shares_for(100.0, np.ones(4)).round(3)
-    array([0.562, 0.316, 0.178, 0.1  ])
+    array([0.316, 0.1  ])
     >>> shares_for(5.0, np.ones(4))
     array([], dtype=float64)
     """
