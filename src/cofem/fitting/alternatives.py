@@ -127,10 +127,12 @@ def _wrong_noise(post: Posterior, learned: Learned, settings: Settings) -> str:
     ahead, other = _ahead(post, learned, learned.model, False, settings)
     if not ahead > AHEAD or other is None:
         return ""
+    said, found = (float(np.ravel(p.noise_precision)[0]) ** -0.5 for p in (post, other))
+    if 1 / UNLIKE < (found / said) ** 2 < UNLIKE:
+        return ""  # another end, not another noise
     apart = np.abs(backend.to_numpy(other.mean) - backend.to_numpy(post.mean))
     if not np.any(apart > SIGNIFICANT * backend.to_numpy(post.std)):
         return ""
-    said, found = (float(np.ravel(p.noise_precision)[0]) ** -0.5 for p in (post, other))
     return (
         f"the noise given, of standard deviation {said:.3g}, may be wrong: learned, it is "
         f"{found:.3g}, with a log evidence that is {ahead:.3g} higher; check it, or leave it out"
