@@ -24,11 +24,12 @@ from cofem.fitting.constant import (
     may_lack_a_constant,
 )
 from cofem.fitting.silent import audible
-from cofem.learning.ends.named import LIKELY, evidence_of_ard, evidence_of_set
+from cofem.learning.ends.named import evidence_of_ard, evidence_of_set
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.noise import squared_rows
 from cofem.learning.prior_choice import learn
+from cofem.learning.starts import LIKELY
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.operators import Dense, Sparse

@@ -14,6 +14,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from cofem import backend
 from cofem.backend import Array
 from cofem.learning.certificate import Certificate, certify, is_crowded
 from cofem.learning.loop import Keeper, LoopResult, iterate
@@ -48,6 +51,8 @@ UNLIKE = 2.0
 # The noise precision of an end that is not certified is still believed if the fit uses less than
 # this share of the data, and log β moved by less than this in the last iteration.
 CREDIBLE_USED, CREDIBLE_MOVE = 0.5, 0.2
+# What is more probably non-zero than not is named.
+LIKELY = 0.5
 # Pruning finds the noise well enough with this tol; a smaller one of the user is not needed.
 PRUNED_TOL = 1e-4
 # The most E-steps for finding the noise by pruning, if the learned prior could not find it.
@@ -73,8 +78,12 @@ class End:
 
     @property
     def full(self) -> bool:
-        """Whether it is crowded, and not for the noise: it uses half of the data and more."""
-        return self.crowded and self.rule.look.used > CREDIBLE_USED
+        """Whether it is crowded and sure: coefficients that it names use half of the data."""
+        look, shares = self.rule.look, self.rule.shares
+        if not (self.crowded and float(look.used) > CREDIBLE_USED) or shares is None:
+            return False
+        named = np.count_nonzero(backend.to_numpy(shares.spike) < 1 - LIKELY)
+        return bool(named > CREDIBLE_USED * look.used * self.rule.n_data)
 
     @property
     def credible_noise(self) -> bool:

@@ -23,6 +23,7 @@ from cofem.learning.loop import Outcome
 from cofem.learning.moments.gaussian import EStep
 from cofem.learning.sites.matching import squared_lengths
 from cofem.learning.sites.propagation import Propagation
+from cofem.learning.starts import LIKELY
 from cofem.model.model import Model
 
 # What the variance of a coefficient costs in evidence: the logarithm of how much broader its prior
@@ -32,7 +33,7 @@ PRECISION_COST = 2.0
 OUTSIDE = 1e8
 # The learned prior names what is more probably non-zero than not; "ard" what is so many error bars
 # away from zero (95 %).
-LIKELY, ERROR_BARS = 0.5, 1.96
+ERROR_BARS = 1.96
 
 
 def evidence_of_set(
