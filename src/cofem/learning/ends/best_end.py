@@ -58,7 +58,8 @@ def best_of(
     best = best_fit(ends, fits, believed) if len(fits) > 1 else fits[0]
     after = [int(f.outcome.found.history["products"][-1]) for f in fits]
     best.outcome.found.history["products"][-1] = spent + sum(after) - sum(before)
-    if believed and all(end.full for end in ends if not end.share):
+    rests = believed and best.outcome.found.verdict.converged  # not ended early, as tol=0 asks
+    if rests and all(end.full for end in ends if not end.share):
         best.outcome.found.troubles.append(FULL)
     return best
 
