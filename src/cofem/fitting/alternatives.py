@@ -18,18 +18,18 @@ import numpy as np
 from cofem import backend
 from cofem.backend.distributed import ALONE
 from cofem.fitting.constant import (
-    FALSE_ALARM,
     SIGNIFICANT,
     log_prior_of_constant,
     may_lack_a_constant,
 )
+from cofem.fitting.outlying import FALSE_ALARM
 from cofem.fitting.silent import audible
 from cofem.learning.ends.named import evidence_of_ard, evidence_of_set
 from cofem.learning.learned import Learned, Settings
 from cofem.learning.moments.registry import make_esteps
 from cofem.learning.noise import squared_rows
 from cofem.learning.prior_choice import learn
-from cofem.learning.starts import LIKELY
+from cofem.learning.starts import LIKELY, UNLIKE
 from cofem.learning.stopping import Verdict
 from cofem.model.model import Model, Task
 from cofem.operators import Dense, Sparse
@@ -41,8 +41,6 @@ from cofem.result.posterior import Posterior
 AHEAD = -math.log(FALSE_ALARM)
 # With a smaller max_iter the user wants an early end: no chains are run, and no other model.
 ENOUGH = 50
-# A residual within this factor of the noise (as power) is not looked at further: it costs little.
-UNLIKE = 2.0
 # Ends at which the iterations came to rest by themselves, with a sparse answer.
 AT_REST = (Verdict.AT_REST, Verdict.NEARLY_AT_REST, Verdict.CERTIFIED)
 
@@ -105,11 +103,16 @@ def _lacks_a_constant(
 
 
 def _may_be_wrong(learned: Learned) -> bool:
-    """Whether the residual is not of the size of the noise, or the fit did not come to rest."""
-    found, model = learned.outcome.found, learned.model
-    if found.verdict not in AT_REST or len(model.tasks) > 1:
-        return len(model.tasks) == 1
-    task = model.tasks[0]
+    """Whether the residual is not of the size of the noise, or the fit did not come to rest.
+
+    Joint tasks are not looked at. A power within a factor UNLIKE of the noise's costs little.
+    """
+    found, tasks = learned.outcome.found, learned.model.tasks
+    if len(tasks) > 1:
+        return False
+    if found.verdict not in AT_REST:
+        return True
+    task = tasks[0]
     left = task.y - task.operator.forward(found.means[0][None, :])[0, :]
     free = task.operator.shape[0] - float(found.moments[0].freedom)
     ratio = task.noise_precision * float(squared_rows(left)) / max(free, 1.0)

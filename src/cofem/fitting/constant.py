@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import erfcinv
 
 from cofem import backend
+from cofem.fitting.outlying import FALSE_ALARM
 from cofem.model.model import Model, Task
 from cofem.operators import Dense, Sparse
 
-# How often noise without a mean is looked at for its mean alone; in standard deviations.
-FALSE_ALARM = 1e-4
+# By so many standard deviations noise has a mean once in 1 / FALSE_ALARM fits.
 SIGNIFICANT = math.sqrt(2) * float(erfcinv(FALSE_ALARM))
 # A column whose cosine with a constant is larger is one.
 IS_CONSTANT = 0.99

@@ -32,7 +32,7 @@ from cofem.operators.centred import unreduced
 from cofem.operators.realified import Realified
 from cofem.result.posterior import Posterior
 
-# How often a fit to data with normal noise names a row.
+# How often a fit to data with normal noise names a row, or doubts what was said of the data.
 FALSE_ALARM = 1e-4
 # Of fewer rows the scale is hardly known.
 FEWEST = 8
