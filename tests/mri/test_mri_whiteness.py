@@ -39,9 +39,10 @@ def excess_of(kind: str, noise: np.ndarray, std: float = 1.0) -> np.ndarray:
 @pytest.mark.parametrize("kind", KINDS)
 def test_noise_is_no_more_than_noise(kind: str) -> None:
     coils = None if KINDS[kind][1] is None else 3
-    found = np.array([excess_of(kind, noise_of(seed, coils)) for seed in range(20)])
-    # Seven rings, each above by two standard errors in 2 to 4 % of the cases.
-    assert np.mean(found > 1) < 0.35
+    found = np.array([excess_of(kind, noise_of(seed, coils)) for seed in range(60)])
+    # Seven rings, each above by two standard errors in at most 4 % of the cases: 1 − .96⁷ = .25.
+    # (Seeds 1000 to 1099: .19 of real images, .07 and .08 of the others.)
+    assert np.mean(found > 1) < 0.25
     assert found.max() < 1.3
     assert found.min() > 0.7
 
