@@ -74,12 +74,16 @@ def with_unseen_named(learned: Learned) -> Learned:
     model = learned.model
     if model.sparsifier is not None or any(t.operator.splits_rows for t in model.tasks):
         return learned
-    norms = [backend.to_numpy(t.operator.column_norms_squared(t.y)) for t in model.tasks]
-    unseen = np.flatnonzero(np.max(norms, axis=0) == 0)
-    if 0 < len(unseen) < model.n_unknowns:
-        named = ", ".join(map(str, unseen[:NAMED])) + (", …" if len(unseen) > NAMED else "")
+    xp, tasks = backend.namespace(model.like), {id(t.operator): t for t in model.tasks}.values()
+    zero = xp.ones(model.n_unknowns, dtype=xp.bool, device=backend.device_of(model.like))
+    for task in tasks:
+        zero = zero & (task.operator.column_norms_squared(task.y) == 0)
+    count = int(xp.sum(xp.astype(zero, xp.int64)))  # a number from the device, not D of them
+    if 0 < count < model.n_unknowns:
+        unseen = np.flatnonzero(backend.to_numpy(zero))[:NAMED]
+        named = ", ".join(map(str, unseen)) + (", …" if count > NAMED else "")
         learned.outcome.found.note += (
-            f"; phi is zero in {len(unseen)} of {model.n_unknowns} columns ({named}): the data say "
+            f"; phi is zero in {count} of {model.n_unknowns} columns ({named}): the data say "
             "nothing about these coefficients, whose mean and intervals are those of the prior"
         )
     return learned
